@@ -1,0 +1,1 @@
+"""One Prefect flow for each job."""

@@ -1,0 +1,41 @@
+"""The prune flow: the same stages as the inline runner, as Prefect task runs."""
+
+from datetime import datetime
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.driver import JobForm, run_flow
+from flows.selector import NamespaceSelector
+from storage.runs import Mode, Trigger
+from tasks.limits import SafetyLimits
+from tasks.policies import PrunePolicy
+
+
+@flow(name="prune", flow_run_name="prune-{mode}", persist_result=False)
+def prune(
+    store: str = "",
+    namespace: NamespaceSelector | None = None,
+    policy: PrunePolicy = PrunePolicy(),
+    mode: Mode = "plan",
+    now: datetime | None = None,
+    limits: SafetyLimits = SafetyLimits(),
+    plan_id: str | None = None,
+    confirm_plan_id: str | None = None,
+    trigger: Trigger = "manual",
+) -> State:
+    """Retire memories that are old and unimportant, and keep a namespace under its cap.
+
+    Args:
+        store: Directory of the store; empty: the MEMTEND_STORE setting.
+        namespace: The only namespace to work on; absent: all, one after the other.
+        policy: What is stale, and the cap.
+        mode: plan shows what would happen, apply does it.
+        now: Decide as of this instant; absent: when the run was scheduled.
+        limits: How much may go without a confirmation.
+        plan_id: Apply this stored plan instead of making one.
+        confirm_plan_id: Apply this stored plan although it is over a limit.
+        trigger: What started the run; schedules say so themselves.
+    """
+    form = JobForm(store, namespace, mode, now, limits, plan_id, confirm_plan_id, trigger)
+    return run_flow("prune", policy, form)

@@ -1,0 +1,260 @@
+"""Admit validated records: new ids are inserted, known ids are compared, tombstones hold.
+
+All of it is one transaction of the caller. An edge is stored on both of its ends; a known memory
+that gets an edge moves by one revision.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from storage.digests import digest_record, encode_json
+from storage.gateway import StoreWriter
+from storage.memories import (
+    EVIDENCE_SCHEMA,
+    MEMORY_SCHEMA,
+    RELATION_SCHEMA,
+    REVISION_SCHEMA,
+    insert_evidence,
+    insert_memories,
+    insert_relations,
+    insert_revisions,
+)
+from storage.models import (
+    MAX_RELATIONS,
+    MAX_VALUE_BYTES,
+    Evidence,
+    EvidenceKind,
+    MemoryRecord,
+    Relation,
+    RelationKind,
+    Status,
+)
+from storage.namespaces import step_sequence
+from storage.queries import read_statements
+from storage.records import (
+    evidence_rows,
+    memory_row,
+    read_record,
+    relation_rows,
+    revision_rows,
+)
+
+_SQL = read_statements("storage.sql", "admission")
+_LINK_SCHEMA = pa.schema(
+    [("memory_id", pa.string()), ("kind", pa.string()), ("target_id", pa.string())]
+)
+_DROPPED_KEY = "source.relations"
+
+Verdict = Literal["imported", "unchanged", "suppressed", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One validated record with the place it came from and the digest of what the source said."""
+
+    ref: str | int
+    record: MemoryRecord
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """What was refused: the record (a line number or a path), the field, the reason."""
+
+    record: str | int
+    field: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Admitted:
+    """What became of the candidates: each counted once; `rejects` also holds dropped edges."""
+
+    imported: int = 0
+    unchanged: int = 0
+    suppressed: list[str | int] = field(default_factory=list)
+    rejected: int = 0
+    rejects: list[Reject] = field(default_factory=list)
+
+
+def admit_records(
+    writer: StoreWriter, namespace_id: int, candidates: Sequence[Candidate], *, clock: datetime
+) -> Admitted:
+    """Admit records into one namespace.
+
+    Source: DESIGN 10.9. A known id with the same digest, or the same state, is unchanged; one that
+    is tombstoned is suppressed; any other is rejected as memory_already_exists. Texts are never
+    merged.
+    """
+    result = Admitted()
+    new = _sort_out(writer, namespace_id, candidates, result)
+    new = _check_edges(writer, namespace_id, new, result)
+    if new:
+        _insert(writer, namespace_id, new, clock)
+        step_sequence(writer, namespace_id)
+    result.imported = len(new)
+    return result
+
+
+def _sort_out(
+    writer: StoreWriter, namespace_id: int, candidates: Sequence[Candidate], result: Admitted
+) -> list[Candidate]:
+    ids = pa.table({"id": pa.array(sorted({one.record.id for one in candidates}), pa.string())})
+    rows = writer.table(
+        _SQL["find_known"], {"namespace_id": namespace_id}, incoming=ids
+    ).to_pylist()
+    known = {row["id"]: row for row in rows}
+    new: dict[str, Candidate] = {}
+    for one in candidates:
+        memory_id = one.record.id
+        twin = new.get(memory_id)
+        if twin is None and memory_id not in known:
+            new[memory_id] = one
+        elif twin is not None and twin.digest == one.digest:
+            result.unchanged += 1
+        elif twin is None and known[memory_id]["status"] == Status.TOMBSTONED:
+            result.suppressed.append(one.ref)
+        elif twin is None and _is_known(writer, namespace_id, one, known[memory_id]):
+            result.unchanged += 1
+        else:
+            result.rejected += 1
+            result.rejects.append(Reject(one.ref, "id", "memory_already_exists"))
+    return list(new.values())
+
+
+def _is_known(
+    writer: StoreWriter, namespace_id: int, one: Candidate, known: dict[str, Any]
+) -> bool:
+    if known["origin_digest"] == one.digest:
+        return True
+    stored = read_record(writer, namespace_id, one.record.id)
+    return stored is not None and digest_record(stored) == digest_record(one.record)
+
+
+def _check_edges(
+    writer: StoreWriter, namespace_id: int, new: list[Candidate], result: Admitted
+) -> list[Candidate]:
+    """Drop edges that cannot stand, report each, and keep them as text in the metadata."""
+    statuses = {one.record.id: one.record.status.value for one in new}
+    targets = {edge.target_id for one in new for edge in one.record.relations} - statuses.keys()
+    table = pa.table({"id": pa.array(sorted(targets), pa.string())})
+    found = writer.table(_SQL["find_targets"], {"namespace_id": namespace_id}, incoming=table)
+    for row in found.to_pylist():
+        statuses[row["id"]] = row["status"]
+    held: dict[str, set[Relation]] = defaultdict(set)
+    checked = []
+    for one in new:
+        faults = {edge: _fault(one.record, edge, statuses, held) for edge in one.record.relations}
+        dropped = [edge for edge, reason in faults.items() if reason]
+        for edge in dropped:
+            reason = f"{edge.kind.value}: {faults[edge]}"
+            result.rejects.append(Reject(one.ref, "relations", reason))
+        checked.append(_without_edges(one, dropped) if dropped else one)
+    return checked
+
+
+def _fault(
+    record: MemoryRecord, edge: Relation, statuses: dict[str, str], held: dict[str, set[Relation]]
+) -> str | None:
+    """Say why an edge cannot stand; one that can is counted on both of its ends."""
+    if edge.target_id not in statuses:
+        return "the target does not exist"
+    older = {
+        RelationKind.SUPERSEDES: statuses[edge.target_id],
+        RelationKind.SUPERSEDED_BY: record.status.value,
+    }.get(edge.kind)
+    if older is not None and older not in {Status.SUPERSEDED, Status.TOMBSTONED}:
+        return "the older memory is not superseded"
+    inverse = Relation(kind=edge.kind.inverse, target_id=record.id)
+    held[record.id].add(edge)
+    held[edge.target_id].add(inverse)
+    if max(len(held[record.id]), len(held[edge.target_id])) > MAX_RELATIONS:
+        held[record.id].discard(edge)
+        held[edge.target_id].discard(inverse)
+        return f"more than {MAX_RELATIONS} relations"
+    return None
+
+
+def _without_edges(one: Candidate, dropped: list[Relation]) -> Candidate:
+    record = one.record
+    text = encode_json([[edge.kind.value, edge.target_id] for edge in dropped])
+    metadata = dict(record.metadata)
+    if len(text.encode()) <= MAX_VALUE_BYTES:
+        metadata[_DROPPED_KEY] = text
+    kept = tuple(edge for edge in record.relations if edge not in dropped)
+    changed = record.model_copy(update={"relations": kept, "metadata": metadata})
+    return Candidate(one.ref, changed, one.digest)
+
+
+def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock: datetime) -> None:
+    records = _with_inverse_edges([_with_evidence(one, clock) for one in new])
+    digests = {one.record.id: one.digest for one in new}
+    memories = [
+        memory_row(record, namespace_id, origin_digest=digests[record.id], clock=clock)
+        for record in records
+    ]
+    insert_memories(writer, pa.Table.from_pylist(memories, schema=MEMORY_SCHEMA))
+    insert_revisions(writer, _gather(revision_rows, records, namespace_id, REVISION_SCHEMA))
+    insert_evidence(writer, _gather(evidence_rows, records, namespace_id, EVIDENCE_SCHEMA))
+    insert_relations(writer, _gather(relation_rows, records, namespace_id, RELATION_SCHEMA))
+    _link_known(writer, namespace_id, records, clock)
+
+
+def _gather(
+    build: Callable[[MemoryRecord, int], list[dict[str, Any]]],
+    records: Iterable[MemoryRecord],
+    namespace_id: int,
+    schema: pa.Schema,
+) -> pa.Table:
+    rows = [row for record in records for row in build(record, namespace_id)]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _with_evidence(one: Candidate, clock: datetime) -> MemoryRecord:
+    """Give a record without evidence the one thing that is known of it: where it came from."""
+    if one.record.evidence:
+        return one.record
+    evidence = Evidence(
+        uri=f"import:{one.digest}",
+        digest=one.digest,
+        kind=EvidenceKind.ARTIFACT,
+        occurred_at=one.record.created_at or clock,
+    )
+    return one.record.model_copy(update={"evidence": (evidence,)})
+
+
+def _with_inverse_edges(records: list[MemoryRecord]) -> list[MemoryRecord]:
+    wanted: dict[str, list[Relation]] = defaultdict(list)
+    for record in records:
+        for edge in record.relations:
+            inverse = Relation(kind=edge.kind.inverse, target_id=record.id)
+            wanted[edge.target_id].append(inverse)
+    complete = []
+    for record in records:
+        edges = tuple(dict.fromkeys([*record.relations, *wanted[record.id]]))
+        complete.append(record.model_copy(update={"relations": edges}))
+    return complete
+
+
+def _link_known(
+    writer: StoreWriter, namespace_id: int, records: list[MemoryRecord], clock: datetime
+) -> None:
+    """Give known memories the other ends of new edges."""
+    own = {record.id for record in records}
+    rows = [
+        {"memory_id": edge.target_id, "kind": edge.kind.inverse.value, "target_id": record.id}
+        for record in records
+        for edge in record.relations
+        if edge.target_id not in own
+    ]
+    if rows:
+        links = pa.Table.from_pylist(rows, schema=_LINK_SCHEMA)
+        owner = {"namespace_id": namespace_id}
+        writer.insert(_SQL["keep_linked"], links, owner)
+        writer.insert(_SQL["step_linked"], links, owner | {"clock": clock})
+        writer.insert(_SQL["insert_linked"], links, owner)

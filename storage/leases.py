@@ -1,0 +1,86 @@
+"""Leases: the exclusive right of a run to work on (store, namespace, job), with a fence.
+
+The fence grows with every grant; a run whose lease was taken over fails at its next write. Rows
+are inserted once and changed by plain UPDATE only.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from storage.digests import lease_key
+from storage.errors import ConflictError, FenceLostError, LeaseHeldError
+from storage.gateway import StoreWriter
+from storage.instants import format_instant
+from storage.namespaces import StoredNamespace
+from storage.queries import read_statements
+from storage.stores import read_store_id
+
+_SQL = read_statements("storage.sql", "leases")
+DEFAULT_TTL_S = 300  # spec/maintenance.md R12
+
+# Jobs that never run together in one namespace (spec/maintenance.md 3.2).
+_EXCLUSIVE = frozenset({"prune", "sweep", "consolidate", "restore", "erase"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A granted lease; every write of its run names the fence."""
+
+    lease_key: str
+    namespace_id: int
+    job: str
+    holder: str
+    fence: int
+    ttl_s: int
+
+
+def acquire_lease(  # noqa: PLR0913 - a grant has this many facts
+    writer: StoreWriter,
+    namespace: StoredNamespace,
+    job: str,
+    *,
+    holder: str,
+    clock: datetime,
+    ttl_s: int = DEFAULT_TTL_S,
+) -> Lease:
+    """Take the lease for a run.
+
+    Raises:
+        LeaseHeldError: The same job, or one that excludes it, is at work in the namespace.
+    """
+    key = lease_key(read_store_id(writer), namespace.key, job)
+    owner = {"namespace_id": namespace.namespace_id}
+    writer.execute(_SQL["insert_lease"], owner | {"lease_key": key, "job": job})
+    for other, until in writer.rows(_SQL["find_live_leases"], owner | {"clock": clock}):
+        if other == job or {other, job} <= _EXCLUSIVE:
+            reason = "lease_held" if other == job else "excluded_job"
+            raise LeaseHeldError(job=job, reason=reason, held_by=other, until=format_instant(until))
+    params = {"lease_key": key, "holder": holder, "clock": clock}
+    if writer.execute(_SQL["grant_lease"], params | {"expires_at": _expiry(clock, ttl_s)}) != 1:
+        message = "a lease that is not live could not be granted"
+        raise ConflictError(message)
+    fence = writer.rows(_SQL["read_lease_fence"], {"lease_key": key})[0][0]
+    return Lease(key, namespace.namespace_id, job, holder, fence, ttl_s)
+
+
+def keep_lease(writer: StoreWriter, lease: Lease, *, clock: datetime) -> None:
+    """Check the lease and prolong it; the first statement of every transaction of a run.
+
+    Raises:
+        FenceLostError: Another run took the lease over.
+    """
+    expires_at = _expiry(clock, lease.ttl_s)
+    params = {"clock": clock, "expires_at": expires_at, "holder": lease.holder}
+    owner = {"lease_key": lease.lease_key, "lease_fence": lease.fence}
+    if writer.execute(_SQL["keep_lease"], owner | params) != 1:
+        raise FenceLostError(fence=lease.fence)
+
+
+def release_lease(writer: StoreWriter, lease: Lease, *, clock: datetime) -> None:
+    """Give the lease back; a late release with an old fence changes nothing."""
+    owner = {"lease_key": lease.lease_key, "lease_fence": lease.fence}
+    writer.execute(_SQL["release_lease"], owner | {"clock": clock})
+
+
+def _expiry(clock: datetime, ttl_s: int) -> datetime:
+    return clock + timedelta(seconds=ttl_s)

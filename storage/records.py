@@ -1,0 +1,122 @@
+"""Between records (what is imported and exported) and rows (what the tables hold).
+
+Evidence and edges are rows with the revision they hold from; a record lists them per revision.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from storage.gateway import StoreReader
+from storage.memories import encode_labels, read_evidence, read_memories, read_relations
+from storage.models import MemoryRecord, MemoryState
+
+_STATE = ("revision", "content", "confidence", "importance", "salience", "pinned", "expires_at")
+_CLOCKS = ("restored_at", "tombstoned_at", "last_accessed_at")
+
+
+def memory_row(
+    record: MemoryRecord, namespace_id: int, *, origin_digest: str | None, clock: datetime
+) -> dict[str, Any]:
+    """Build the row of `memories`; a record without times was created at `clock`."""
+    created_at = record.created_at or clock
+    return {
+        **_state_row(record),
+        "namespace_id": namespace_id,
+        "id": record.id,
+        "marks": encode_labels(record.tags, record.metadata)["marks"],
+        "created_at": created_at,
+        "updated_at": record.updated_at or created_at,
+        "content_at": record.content_at or created_at,
+        **{name: getattr(record, name) for name in _CLOCKS},
+        "access_count": record.access_count,
+        "origin": record.origin.value,
+        "origin_digest": origin_digest,
+    }
+
+
+def revision_rows(record: MemoryRecord, namespace_id: int) -> list[dict[str, Any]]:
+    """Build the rows of `revisions` from a record's history."""
+    owner = {"namespace_id": namespace_id, "memory_id": record.id}
+    created_at = record.created_at
+    return [
+        {**_state_row(state), **owner, "updated_at": state.updated_at or created_at}
+        for state in record.history
+    ]
+
+
+def evidence_rows(record: MemoryRecord, namespace_id: int) -> list[dict[str, Any]]:
+    """Build the rows of `evidence`: each uri once, from the first revision that lists it."""
+    rows: dict[str, dict[str, Any]] = {}
+    for state in _states(record):
+        for item in state.evidence:
+            rows.setdefault(
+                item.uri,
+                {
+                    "namespace_id": namespace_id,
+                    "memory_id": record.id,
+                    **item.model_dump(),
+                    "kind": item.kind.value,
+                    "since_revision": state.revision,
+                },
+            )
+    return list(rows.values())
+
+
+def relation_rows(record: MemoryRecord, namespace_id: int) -> list[dict[str, Any]]:
+    """Build the rows of `relations`: one for each unbroken span of revisions with an edge."""
+    rows: list[dict[str, Any]] = []
+    held: dict[tuple[str, str], dict[str, Any]] = {}
+    for state in _states(record):
+        listed = {(edge.kind.value, edge.target_id) for edge in state.relations}
+        for edge in sorted(held.keys() - listed):
+            held.pop(edge)["until_revision"] = state.revision
+        for kind, target_id in sorted(listed - held.keys()):
+            row = {
+                "namespace_id": namespace_id,
+                "memory_id": record.id,
+                "kind": kind,
+                "target_id": target_id,
+                "since_revision": state.revision,
+                "until_revision": None,
+            }
+            held[kind, target_id] = row
+            rows.append(row)
+    return rows
+
+
+def read_record(reader: StoreReader, namespace_id: int, memory_id: str) -> MemoryRecord | None:
+    """Read the current state of a memory as a record, without its history."""
+    rows = read_memories(reader, namespace_id, [memory_id])
+    if not rows:
+        return None
+    row = rows[0]
+    evidence = read_evidence(reader, namespace_id, [memory_id])
+    edges = read_relations(reader, namespace_id, [memory_id])
+    values = {name: row[name] for name in MemoryRecord.model_fields if name in row}
+    values["evidence"] = [
+        {name: item[name] for name in ("uri", "digest", "kind", "occurred_at")} for item in evidence
+    ]
+    values["relations"] = [
+        {"kind": edge["kind"], "target_id": edge["target_id"]}
+        for edge in edges
+        if edge["until_revision"] is None
+    ]
+    return MemoryRecord.model_validate(values)
+
+
+def _states(record: MemoryRecord) -> Iterator[MemoryState]:
+    yield from record.history
+    yield record
+
+
+def _state_row(state: MemoryState) -> dict[str, Any]:
+    labels: Mapping[str, str] = encode_labels(state.tags, state.metadata)
+    return {
+        **{name: getattr(state, name) for name in _STATE},
+        "revision_kind": state.revision_kind.value,
+        "kind": state.kind.value,
+        "status": state.status.value,
+        "tags": labels["tags"],
+        "metadata": labels["metadata"],
+    }

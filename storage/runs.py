@@ -1,0 +1,116 @@
+"""Runs: one row per attempt of a job on a namespace, with one final outcome."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from storage.digests import encode_json
+from storage.errors import RunNotFoundError
+from storage.gateway import StoreReader, StoreWriter
+from storage.queries import read_statements
+
+_SQL = read_statements("storage.sql", "runs")
+
+Mode = Literal["plan", "apply"]
+Trigger = Literal["manual", "schedule"]
+Outcome = Literal[
+    "applied", "planned", "unchanged", "skipped_busy", "refused", "abandoned", "partial", "failed"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What is known when a run begins; `now` is the decision clock, `started_at` wall time."""
+
+    run_id: str
+    job: str
+    namespace_id: int
+    mode: Mode
+    trigger: Trigger
+    now: datetime
+    started_at: datetime
+    flow_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended; found = applied + skipped + failed."""
+
+    outcome: Outcome
+    plan_id: str | None = None
+    code: str | None = None
+    error: str | None = None
+    found: int = 0
+    applied: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+
+
+def begin_run(writer: StoreWriter, start: RunStart, *, lease_fence: int) -> None:
+    """Store the row of a run that holds its lease, and settle what a killed run left."""
+    writer.execute(_SQL["insert_run"], _start(start) | _open_end() | {"lease_fence": lease_fence})
+    owner = {"namespace_id": start.namespace_id, "job": start.job}
+    writer.execute(
+        _SQL["abandon_runs"], owner | {"run_id": start.run_id, "clock": start.started_at}
+    )
+
+
+def record_skipped(writer: StoreWriter, start: RunStart, end: RunEnd) -> None:
+    """Store the row of a run that never got its lease."""
+    params = _start(start) | _end(end) | {"lease_fence": None, "ended_at": start.started_at}
+    writer.execute(_SQL["insert_run"], params)
+
+
+def note_plan(writer: StoreWriter, run_id: str, plan_id: str) -> None:
+    """Note the plan of a running run, so that a killed one still says what it worked on."""
+    writer.execute(_SQL["set_run_plan"], {"run_id": run_id, "plan_id": plan_id})
+
+
+def finish_run(writer: StoreWriter, run_id: str, end: RunEnd, *, clock: datetime) -> None:
+    """Write the final outcome of a run, once."""
+    writer.execute(_SQL["finish_run"], _end(end) | {"run_id": run_id, "ended_at": clock})
+
+
+def list_runs(reader: StoreReader, *, limit: int) -> list[dict[str, Any]]:
+    """List runs, newest first."""
+    return [_decode(row) for row in reader.records(_SQL["list_runs"], {"limit": limit})]
+
+
+def read_run(reader: StoreReader, run_id: str) -> dict[str, Any]:
+    """Read one run.
+
+    Raises:
+        RunNotFoundError: There is no such run.
+    """
+    rows = reader.records(_SQL["read_run"], {"run_id": run_id})
+    if not rows:
+        raise RunNotFoundError(run_id)
+    return _decode(rows[0])
+
+
+def last_runs(reader: StoreReader) -> dict[str, dict[str, Any]]:
+    """Read the last outcome and the last success of each job that ever ran."""
+    rows = reader.records(_SQL["last_runs"])
+    return {row.pop("job"): row for row in rows}
+
+
+def _start(start: RunStart) -> dict[str, object]:
+    names = ("run_id", "job", "namespace_id", "mode", "trigger", "flow_run_id", "now", "started_at")
+    return {name: getattr(start, name) for name in names}
+
+
+def _end(end: RunEnd) -> dict[str, object]:
+    names = ("plan_id", "outcome", "code", "error", "found", "applied", "failed")
+    return {name: getattr(end, name) for name in names} | {"skipped": encode_json(end.skipped)}
+
+
+def _open_end() -> dict[str, object]:
+    none = dict.fromkeys(("plan_id", "code", "error", "ended_at"))
+    return none | {"outcome": "running", "found": 0, "applied": 0, "failed": 0, "skipped": "{}"}
+
+
+def _decode(row: dict[str, Any]) -> dict[str, Any]:
+    row["skipped"] = json.loads(row["skipped"])
+    row["namespace"] = {part: row.pop(part) for part in ("tenant", "principal", "scope")}
+    return row

@@ -1,0 +1,30 @@
+"""Machine facts from the environment; the only reader of it, called at the edge."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_STORE = "memtend-store"
+
+
+class Settings(BaseModel):
+    """Where the store is and how long to wait for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: Path = Field(default=Path(DEFAULT_STORE), description="Directory of the store")
+    lock_wait_s: float = Field(
+        default=30.0, gt=0, le=3600, description="Longest wait for the store's lock, in seconds"
+    )
+
+    lease_ttl_s: int = Field(
+        default=300, ge=30, le=3600, description="How long a killed run keeps its lease, in seconds"
+    )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read MEMTEND_<FIELD> for each field; absent or empty values keep the default."""
+        names = {field: f"MEMTEND_{field.upper()}" for field in cls.model_fields}
+        given = {field: environ[name] for field, name in names.items() if environ.get(name)}
+        return cls.model_validate(given)

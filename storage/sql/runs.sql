@@ -1,0 +1,52 @@
+-- name: insert_run
+INSERT INTO runs (
+    run_id, job, namespace_id, mode, trigger, flow_run_id, plan_id, now, lease_fence, outcome, code, error,
+    found, applied, skipped, failed, started_at, ended_at
+)
+VALUES (
+    $run_id, $job, $namespace_id, $mode, $trigger, $flow_run_id, $plan_id, $now, $lease_fence, $outcome, $code,
+    $error, $found, $applied, $skipped, $failed, $started_at, $ended_at
+)
+
+-- name: finish_run
+UPDATE runs
+SET
+    plan_id = $plan_id, outcome = $outcome, code = $code, error = $error, found = $found,
+    applied = $applied, skipped = $skipped, failed = $failed, ended_at = $ended_at
+WHERE run_id = $run_id AND outcome = 'running'
+
+-- name: set_run_plan
+UPDATE runs SET plan_id = $plan_id WHERE run_id = $run_id AND outcome = 'running'
+
+-- name: abandon_runs
+-- What a killed run left: its receipts say what it did.
+UPDATE runs
+SET
+    outcome = 'abandoned', code = 'process_ended', ended_at = $clock,
+    applied = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id)
+WHERE namespace_id = $namespace_id AND job = $job AND outcome = 'running' AND run_id <> $run_id
+
+-- name: list_runs
+SELECT
+    run_id, plan_id, job, tenant, principal, scope, mode, trigger, now, outcome, code, error, found, applied,
+    skipped, failed, started_at, ended_at, elapsed_ms
+FROM run_history
+ORDER BY started_at DESC, run_id
+LIMIT $limit
+
+-- name: read_run
+SELECT
+    run_id, plan_id, job, tenant, principal, scope, mode, trigger, now, outcome, code, error, found, applied,
+    skipped, failed, started_at, ended_at, elapsed_ms
+FROM run_history
+WHERE run_id = $run_id
+
+-- name: last_runs
+SELECT
+    job,
+    max_by(outcome, started_at) AS last_outcome,
+    max(ended_at) FILTER (outcome IN ('applied', 'planned', 'unchanged', 'partial')) AS last_success
+FROM runs
+WHERE outcome <> 'running'
+GROUP BY job
+ORDER BY job

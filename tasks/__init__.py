@@ -1,0 +1,1 @@
+"""What to decide, how to apply it, how to report it; rules are pure."""

@@ -1,0 +1,149 @@
+"""The one reader that shows plans and runs: the stored rows, or the same rule on demand."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from storage import Store, StoreReader
+from storage.errors import AdmissionError, PlanNotFoundError
+from storage.memories import count_memories
+from storage.models import Namespace
+from storage.namespaces import find_namespace, read_namespace
+from storage.plans import (
+    EVERYTHING,
+    PlanHeader,
+    count_reasons,
+    diff_plan,
+    read_decisions,
+    read_plan,
+)
+from storage.runs import last_runs, list_runs, read_run
+from tasks.jobs import JOBS, find_job, parse_policy
+
+_DECISION_FACTS = ("id", "reason", "action", "expected_revision")
+
+
+def show_plan(store: Store, plan_id: str, *, limit: int = EVERYTHING) -> dict[str, Any]:
+    """Show a stored plan: its figures and its decisions with the reasons behind them.
+
+    Raises:
+        PlanNotFoundError: There is no such plan.
+    """
+    with store.read() as reader:
+        return _describe(reader, read_plan(reader, plan_id), limit)
+
+
+def _describe(reader: StoreReader, plan: PlanHeader, limit: int) -> dict[str, Any]:
+    owner = read_namespace(reader, plan.namespace_id)
+    return {
+        "plan_id": plan.plan_id,
+        "job": plan.job,
+        "namespace": owner.namespace.model_dump(),
+        "now": plan.now,
+        "found": plan.planned,
+        "carried": plan.carried,
+        "visible": plan.visible,
+        "reasons": count_reasons(reader, plan.plan_id),
+        "warnings": plan.warnings,
+        "counters": plan.counters,
+        "policy": plan.policy,
+        "decisions": [
+            _flatten(record) for record in read_decisions(reader, plan.plan_id, limit=limit)
+        ],
+    }
+
+
+def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
+    decision = {name: record[name] for name in _DECISION_FACTS}
+    decision |= record["figures"]
+    for name in ("carries", "outcome", "error"):
+        if record[name] is not None:
+            decision[name] = record[name]
+    return decision
+
+
+def explain_plan(store: Store, plan_id: str) -> list[dict[str, Any]]:
+    """Judge the namespace of a plan again, on today's facts: every memory with its verdict.
+
+    The same statement as the plan's, with the plan's policy and now; kept memories included.
+    """
+    with store.read() as reader:
+        plan = read_plan(reader, plan_id)
+        job = find_job(plan.job)
+        policy = parse_policy(job, plan.policy)
+        table = job.explain(reader, policy, namespace_id=plan.namespace_id, now=plan.now)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return [{"id": row.pop("memory_id"), **row} for row in rows]
+
+
+def diff_since(store: Store, plan_id: str) -> dict[str, Any]:
+    """Compare a stored plan with the store as it is now.
+
+    Returns:
+        Per decision whether its memory is the same, changed (which facts), gone or dealt with, and
+        the ids that the same policy and now would newly select (`added`) or no more (`dropped`).
+    """
+    with store.read() as reader:
+        plan = read_plan(reader, plan_id)
+        rows = diff_plan(reader, plan_id)
+        owner = read_namespace(reader, plan.namespace_id)
+        job = find_job(plan.job)
+        policy = parse_policy(job, plan.policy)
+        today = job.plan(reader, policy, namespace=owner, now=plan.now).decisions
+    picked = {
+        memory_id
+        for memory_id, reason in zip(
+            today.column("memory_id").to_pylist(), today.column("reason").to_pylist(), strict=True
+        )
+        if reason != "carried"
+    }
+    planned = {row["id"] for row in rows}
+    open_rows = {row["id"] for row in rows if row["state"] != "applied"}
+    states: dict[str, int] = {}
+    for row in rows:
+        states[row["state"]] = states.get(row["state"], 0) + 1
+    return {
+        "plan_id": plan_id,
+        "job": plan.job,
+        "namespace": owner.namespace.model_dump(),
+        "states": states,
+        "changes": [row for row in rows if row["state"] != "same"],
+        "added": sorted(picked - planned),
+        "dropped": sorted(open_rows - picked),
+    }
+
+
+def show_plan_or_run(store: Store, name: str) -> tuple[str, dict[str, Any]]:
+    """Show what an id names: ("plan", its plan) or ("run", its run).
+
+    Raises:
+        RunNotFoundError: It names neither.
+    """
+    try:
+        return "plan", show_plan(store, name)
+    except PlanNotFoundError:
+        pass
+    with store.read() as reader:
+        run = read_run(reader, name)
+    return "run", run
+
+
+def show_runs(store: Store, *, limit: int) -> list[dict[str, Any]]:
+    """Show the latest runs, newest first."""
+    with store.read() as reader:
+        return list_runs(reader, limit=limit)
+
+
+def show_status(
+    store: Store, *, now: datetime, namespace: Namespace | None = None
+) -> dict[str, Any]:
+    """Show the store's state: disjoint lifecycle counters and the last run of each job."""
+    parts = namespace.model_dump() if namespace is not None else None
+    with store.read() as reader:
+        if namespace is not None and find_namespace(reader, namespace) is None:
+            raise AdmissionError("namespace", "the store has no such namespace")
+        memories = count_memories(reader, now=now, namespace=parts)
+        last = last_runs(reader)
+    never = {"last_outcome": None, "last_success": None}
+    jobs = {job: {**last.get(job, never), "next_due": None} for job in JOBS}
+    return {"memories": memories, "jobs": jobs}

@@ -1,0 +1,1 @@
+"""The rules of the jobs: policy, now and facts give decisions."""

@@ -1,0 +1,72 @@
+"""Prefect tasks of the stages, and the state that a flow ends in.
+
+At most 20 task runs a flow run: a store with many namespaces goes on with direct calls.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from prefect import task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from storage.errors import InternalError, MaintenanceError
+from storage.runs import Outcome
+from tasks.report import RunResult, find_worst, write_summary
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MAX_TASK_RUNS = 20  # PLATFORM P50
+_FAILURES: frozenset[Outcome] = frozenset({"failed", "refused"})
+
+
+class TaskCall:
+    """Calls each stage as a task run, as long as the flow run's budget lasts."""
+
+    def __init__(self, budget: int = MAX_TASK_RUNS - 1) -> None:
+        """Keep one task run in reserve for the report."""
+        self._left = budget
+
+    def __call__(self, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the stage; errors reach the caller either way."""
+        if self._left == 0:
+            return stage(*args, **kwargs)
+        self._left -= 1
+        name = stage.__name__.removesuffix("_stage")
+        as_task = task(name=name, cache_policy=NO_CACHE, persist_result=False)(_veiled(stage))
+        return as_task(*args, **kwargs)
+
+
+def _veiled(stage: Callable[P, R]) -> Callable[P, R]:
+    """Let no stranger's error text out of a task: Prefect logs and keeps it."""
+
+    @wraps(stage)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return stage(*args, **kwargs)
+        except MaintenanceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, only its class may leave
+            raise InternalError(type(error).__name__) from None
+
+    return call
+
+
+def report_results(job: str, results: Sequence[RunResult]) -> None:
+    """Publish the summary of a flow run: figures and ids only."""
+    create_markdown_artifact(
+        key=f"memtend-{job}", markdown=write_summary(results), description=f"memtend {job}"
+    )
+
+
+def end_state(results: Sequence[RunResult]) -> State:
+    """Give the flow the name of its outcome: the worst of its runs."""
+    worst = find_worst(results)
+    outcome: Outcome = worst.end.outcome if worst is not None else "unchanged"
+    message = "; ".join(f"{one.run_id} {one.end.outcome}" for one in results)[:1024]
+    if outcome in _FAILURES:
+        return Failed(name=outcome, message=message)
+    return Completed(name=outcome, message=message)
