@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from deployments.desk import EXIT_BUSY, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Desk
 from deployments.options import parse_choice, parse_metadata, parse_moment, parse_selector
 from flows.edge import read_clock
 from storage import create_store
-from storage.errors import LeaseHeldError, MaintenanceError, StoreBusyError
+from storage.errors import AdmissionError, LeaseHeldError, StoreBusyError
 from storage.settings import Settings
 from tasks.explain import show_status
 from tasks.feedback import SIGNALS, apply_feedback
@@ -116,7 +117,7 @@ def add(
     """Add one memory."""
     desk: Desk = ctx.obj
     values = {
-        "id": memory_id or uuid.uuid4().hex,
+        "id": uuid.uuid4().hex if memory_id is None else memory_id,
         "content": text,
         "kind": kind,
         "importance": importance,
@@ -182,30 +183,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     os.umask(0o077)  # files that DuckDB creates beside the store are the owner's only
     given = hoist_globals(sys.argv[1:] if arguments is None else arguments)
-    output = Output(is_json="--json" in given)
+    output = Output(is_json="--json" in takewhile(lambda word: word != "--", given))
     sys.exit(_run(given, output))
 
 
 def _run(given: list[str], output: Output) -> int:
     try:
+        _check_utf8(given)
         return int(app(given, standalone_mode=False) or EXIT_DONE)
-    except (StoreBusyError, LeaseHeldError) as error:
-        output.fail(describe_error(error))
-        return EXIT_BUSY
-    except MaintenanceError as error:
-        output.fail(describe_error(error))
-        return EXIT_FAILED
-    except ValidationError as error:
+    except Exception as error:  # noqa: BLE001 - a traceback would print stored text
+        exit_code, said = _explain(error)
+        if said["message"]:  # empty: the help was printed instead
+            output.fail(said)
+        return exit_code
+
+
+def _check_utf8(words: list[str]) -> None:
+    try:
+        " ".join(words).encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter("what is typed must be UTF-8") from None
+
+
+def _explain(error: Exception) -> tuple[int, dict[str, object]]:
+    """Give the exit code of an error and what is said about it."""
+    if isinstance(error, ValidationError):
         names = [".".join(map(str, fault["loc"])) for fault in error.errors(include_input=False)]
-        output.fail({"type": "invalid_input", "message": f"settings: {', '.join(names)}"})
-        return EXIT_USAGE
-    except typer.TyperException as error:
-        if str(error):  # empty: the help was printed instead
-            output.fail({"type": "usage", "message": str(error)})
-        return EXIT_USAGE
-    except typer.Abort:
-        output.fail({"type": "cancelled", "message": "cancelled"})
-        return EXIT_FAILED
+        return EXIT_USAGE, {"type": "invalid_input", "message": f"settings: {', '.join(names)}"}
+    if isinstance(error, typer.TyperException):
+        return EXIT_USAGE, {"type": "usage", "message": str(error)}
+    if isinstance(error, typer.Abort):
+        return EXIT_FAILED, {"type": "cancelled", "message": "cancelled"}
+    said = describe_error(error)
+    if isinstance(error, AdmissionError) and error.field.startswith("--"):
+        return EXIT_USAGE, said
+    if isinstance(error, OSError):
+        said["message"] = f"{error.filename or 'input or output'}: {error.strerror}"
+    is_busy = isinstance(error, StoreBusyError | LeaseHeldError)
+    return EXIT_BUSY if is_busy else EXIT_FAILED, said
 
 
 def hoist_globals(arguments: Sequence[str]) -> list[str]:

@@ -24,8 +24,10 @@ class Output:
     def __init__(self, *, is_json: bool) -> None:
         """Choose the form once for the whole command."""
         self.is_json = is_json
-        self.out = Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
-        self.err = Console(stderr=True, highlight=False, markup=False)
+        self.out = Console(
+            highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty()
+        )
+        self.err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def emit(self, value: dict[str, Any], render: Callable[[Console], None]) -> None:
         """Print a result: `value` as JSON, or what `render` writes."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from storage.errors import AdmissionError
 from storage.instants import parse_instant
 from storage.models import Namespace, parse_namespace
+from tasks.importing import explain_invalid
 from tasks.limits import SafetyLimits
 
 T = TypeVar("T", bound=str)
@@ -30,8 +31,8 @@ def parse_selector(text: str | None) -> Namespace | None:
     try:
         return parse_namespace(text)
     except ValidationError as error:
-        part = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
-        raise AdmissionError("--namespace", f"{part} must not be blank") from None
+        fault = explain_invalid("--namespace", error)[0]
+        raise AdmissionError("--namespace", f"{fault.field} {fault.reason}") from None
     except ValueError as error:
         raise AdmissionError("--namespace", str(error)) from None
 
@@ -86,5 +87,5 @@ def parse_metadata(pairs: Sequence[str] | None) -> dict[str, str]:
 def _read_value(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

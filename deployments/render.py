@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -13,6 +14,8 @@ from storage.instants import format_instant
 from storage.models import format_namespace
 from tasks.importing import ImportReport
 from tasks.report import RunResult
+
+_ID_CELLS = 36  # a UUID stays whole; longer ids are folded
 
 _STYLES = {
     "applied": "green",
@@ -90,7 +93,7 @@ def render_plan(console: Console, plan: Mapping[str, Any], *, shown: int) -> Non
 
 def _render_decisions(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
     has_outcome = any("outcome" in decision for decision in decisions)
-    table = _table(_name("memory"), "reason", "action", "rev", "why")
+    table = _table(_ids(decisions), "reason", "action", "rev", "why")
     if has_outcome:
         table.add_column("outcome")
     for decision in decisions:
@@ -145,7 +148,7 @@ def _read(facts: Mapping[str, Any]) -> str:
 def render_verdicts(console: Console, rows: Sequence[Mapping[str, Any]], *, shown: int) -> None:
     """Print the verdict of every memory, kept ones included."""
     table = _table(
-        _name("memory"), "verdict", "score", "age (d)", "clock", "days until cold", "kept by"
+        _ids(rows[:shown]), "verdict", "score", "age (d)", "clock", "days until cold", "kept by"
     )
     for row in rows[:shown]:
         score = row.get("score", row.get("relevance"))
@@ -214,13 +217,19 @@ def _name(title: str) -> Column:
     return Column(title, no_wrap=True)
 
 
+def _ids(rows: Sequence[Mapping[str, Any]]) -> Column:
+    longest = max((cell_len(row["id"]) for row in rows), default=0)
+    width = max(len("memory"), min(longest, _ID_CELLS))
+    return Column("memory", width=width, overflow="fold")
+
+
 def render_diff(console: Console, diff: Mapping[str, Any], *, shown: int) -> None:
     """Print what changed since a plan was made."""
     states = ", ".join(f"{state} {count}" for state, count in diff["states"].items()) or "empty"
     console.print(f"{diff['job']} {diff['plan_id']}: {states}")
     changes = diff["changes"]
     if changes:
-        table = _table(_name("memory"), "reason", "state", "changed facts")
+        table = _table(_ids(changes[:shown]), "reason", "state", "changed facts")
         for row in changes[:shown]:
             table.add_row(Text(row["id"]), row["reason"], row["state"], ", ".join(row["changes"]))
         console.print(table)

@@ -25,6 +25,7 @@ from storage.memories import (
     insert_revisions,
 )
 from storage.models import (
+    MAX_METADATA,
     MAX_RELATIONS,
     MAX_VALUE_BYTES,
     Evidence,
@@ -88,8 +89,8 @@ def admit_records(
     """Admit records into one namespace.
 
     Source: DESIGN 10.9. A known id with the same digest, or the same state, is unchanged; one that
-    is tombstoned is suppressed; any other is rejected as memory_already_exists. Texts are never
-    merged.
+    is tombstoned here and not in the source is suppressed; any other is rejected as
+    memory_already_exists. Texts are never merged.
     """
     result = Admitted()
     new = _sort_out(writer, namespace_id, candidates, result)
@@ -115,12 +116,12 @@ def _sort_out(
         twin = new.get(memory_id)
         if twin is None and memory_id not in known:
             new[memory_id] = one
-        elif twin is not None and twin.digest == one.digest:
+        elif (twin is not None and twin.digest == one.digest) or (
+            twin is None and _is_known(writer, namespace_id, one, known[memory_id])
+        ):
             result.unchanged += 1
         elif twin is None and known[memory_id]["status"] == Status.TOMBSTONED:
             result.suppressed.append(one.ref)
-        elif twin is None and _is_known(writer, namespace_id, one, known[memory_id]):
-            result.unchanged += 1
         else:
             result.rejected += 1
             result.rejects.append(Reject(one.ref, "id", "memory_already_exists"))
@@ -130,26 +131,40 @@ def _sort_out(
 def _is_known(
     writer: StoreWriter, namespace_id: int, one: Candidate, known: dict[str, Any]
 ) -> bool:
+    if known["status"] == Status.TOMBSTONED and one.record.status != Status.TOMBSTONED:
+        return False  # gone here, alive in the source
     if known["origin_digest"] == one.digest:
         return True
     stored = read_record(writer, namespace_id, one.record.id)
     return stored is not None and digest_record(stored) == digest_record(one.record)
 
 
+@dataclass(slots=True)
+class _Ends:
+    """The memories that new edges have as ends: their status, and how many edges they have."""
+
+    statuses: dict[str, str]
+    stored: dict[str, int] = field(default_factory=dict)
+    added: dict[str, set[Relation]] = field(default_factory=lambda: defaultdict(set))
+
+    def is_full(self, memory_id: str) -> bool:
+        return self.stored.get(memory_id, 0) + len(self.added[memory_id]) > MAX_RELATIONS
+
+
 def _check_edges(
     writer: StoreWriter, namespace_id: int, new: list[Candidate], result: Admitted
 ) -> list[Candidate]:
     """Drop edges that cannot stand, report each, and keep them as text in the metadata."""
-    statuses = {one.record.id: one.record.status.value for one in new}
-    targets = {edge.target_id for one in new for edge in one.record.relations} - statuses.keys()
-    table = pa.table({"id": pa.array(sorted(targets), pa.string())})
+    ends = _Ends({one.record.id: one.record.status.value for one in new})
+    targets = {edge.target_id for one in new for edge in one.record.relations}
+    table = pa.table({"id": pa.array(sorted(targets - ends.statuses.keys()), pa.string())})
     found = writer.table(_SQL["find_targets"], {"namespace_id": namespace_id}, incoming=table)
     for row in found.to_pylist():
-        statuses[row["id"]] = row["status"]
-    held: dict[str, set[Relation]] = defaultdict(set)
+        ends.statuses[row["id"]] = row["status"]
+        ends.stored[row["id"]] = row["edges"]
     checked = []
     for one in new:
-        faults = {edge: _fault(one.record, edge, statuses, held) for edge in one.record.relations}
+        faults = {edge: _fault(one.record, edge, ends) for edge in one.record.relations}
         dropped = [edge for edge, reason in faults.items() if reason]
         for edge in dropped:
             reason = f"{edge.kind.value}: {faults[edge]}"
@@ -158,24 +173,22 @@ def _check_edges(
     return checked
 
 
-def _fault(
-    record: MemoryRecord, edge: Relation, statuses: dict[str, str], held: dict[str, set[Relation]]
-) -> str | None:
+def _fault(record: MemoryRecord, edge: Relation, ends: _Ends) -> str | None:
     """Say why an edge cannot stand; one that can is counted on both of its ends."""
-    if edge.target_id not in statuses:
+    if edge.target_id not in ends.statuses:
         return "the target does not exist"
     older = {
-        RelationKind.SUPERSEDES: statuses[edge.target_id],
+        RelationKind.SUPERSEDES: ends.statuses[edge.target_id],
         RelationKind.SUPERSEDED_BY: record.status.value,
     }.get(edge.kind)
     if older is not None and older not in {Status.SUPERSEDED, Status.TOMBSTONED}:
         return "the older memory is not superseded"
     inverse = Relation(kind=edge.kind.inverse, target_id=record.id)
-    held[record.id].add(edge)
-    held[edge.target_id].add(inverse)
-    if max(len(held[record.id]), len(held[edge.target_id])) > MAX_RELATIONS:
-        held[record.id].discard(edge)
-        held[edge.target_id].discard(inverse)
+    ends.added[record.id].add(edge)
+    ends.added[edge.target_id].add(inverse)
+    if ends.is_full(record.id) or ends.is_full(edge.target_id):
+        ends.added[record.id].discard(edge)
+        ends.added[edge.target_id].discard(inverse)
         return f"more than {MAX_RELATIONS} relations"
     return None
 
@@ -184,7 +197,7 @@ def _without_edges(one: Candidate, dropped: list[Relation]) -> Candidate:
     record = one.record
     text = encode_json([[edge.kind.value, edge.target_id] for edge in dropped])
     metadata = dict(record.metadata)
-    if len(text.encode()) <= MAX_VALUE_BYTES:
+    if len(text.encode()) <= MAX_VALUE_BYTES and len(metadata) < MAX_METADATA:
         metadata[_DROPPED_KEY] = text
     kept = tuple(edge for edge in record.relations if edge not in dropped)
     changed = record.model_copy(update={"relations": kept, "metadata": metadata})
@@ -192,7 +205,7 @@ def _without_edges(one: Candidate, dropped: list[Relation]) -> Candidate:
 
 
 def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock: datetime) -> None:
-    records = _with_inverse_edges([_with_evidence(one, clock) for one in new])
+    records = _with_inverse_edges([_with_origin(one, clock) for one in new])
     digests = {one.record.id: one.digest for one in new}
     memories = [
         memory_row(record, namespace_id, origin_digest=digests[record.id], clock=clock)
@@ -215,17 +228,17 @@ def _gather(
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _with_evidence(one: Candidate, clock: datetime) -> MemoryRecord:
-    """Give a record without evidence the one thing that is known of it: where it came from."""
-    if one.record.evidence:
-        return one.record
+def _with_origin(one: Candidate, clock: datetime) -> MemoryRecord:
+    """Give a record without a time or evidence what is known: when and from where it came."""
+    created_at = one.record.created_at or clock
     evidence = Evidence(
         uri=f"import:{one.digest}",
         digest=one.digest,
         kind=EvidenceKind.ARTIFACT,
-        occurred_at=one.record.created_at or clock,
+        occurred_at=created_at,
     )
-    return one.record.model_copy(update={"evidence": (evidence,)})
+    known = {"created_at": created_at, "evidence": one.record.evidence or (evidence,)}
+    return one.record.model_copy(update=known)
 
 
 def _with_inverse_edges(records: list[MemoryRecord]) -> list[MemoryRecord]:

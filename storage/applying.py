@@ -11,6 +11,7 @@ from storage.errors import ConflictError
 from storage.gateway import StoreReader, StoreWriter
 from storage.namespaces import step_sequence
 from storage.queries import read_statements
+from storage.removal import remove_marked
 
 _SQL = read_statements("storage.sql", "applying")
 
@@ -86,7 +87,7 @@ def record_failure(writer: StoreWriter, context: ApplyContext, error: str) -> No
 
 def _tombstone(writer: StoreWriter, context: ApplyContext, applied: int) -> None:
     owner = context.owner()
-    _require(applied, writer.execute(_SQL["keep_tombstoned"], owner))
+    _require(applied, writer.execute(_SQL["keep_tombstoned"]))
     _require(applied, writer.execute(_SQL["tombstone_batch"], {**owner, "now": context.now}))
     receipt = {**owner, **context.names(), "now": context.now, "clock": context.clock}
     _require(applied, writer.execute(_SQL["insert_tombstone_receipts"], receipt))
@@ -100,16 +101,8 @@ def _remove(writer: StoreWriter, context: ApplyContext, applied: int) -> None:
         pass
     receipt = {**owner, **context.names(), "clock": context.clock}
     _require(applied, writer.execute(_SQL["insert_removal_receipts"], receipt))
-    writer.execute(_SQL["collect_neighbours"], owner)
-    if writer.rows(_SQL["count_neighbours"])[0][0]:
-        writer.execute(_SQL["keep_neighbours"], owner)
-        writer.execute(_SQL["end_edges"], owner)
-        writer.execute(_SQL["step_neighbours"], {**owner, "now": context.now})
+    if remove_marked(writer, context.namespace_id, now=context.now):
         writer.execute(_SQL["move_decisions"], plan)
-    going = writer.rows(_SQL["count_removed"])[0][0]
-    _require(going, writer.execute(_SQL["delete_memories"], owner))
-    for table in ("revisions", "evidence", "relations", "access_events"):
-        writer.execute(_SQL[f"delete_{table}"], owner)
 
 
 def _require(expected: int, found: int) -> None:

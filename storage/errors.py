@@ -18,17 +18,27 @@ Texts carry ids and figures, never content, vectors or credentials, and are at m
       * FenceLostError
   x PlanRefusedError
   x AdmissionError
+  x LimitExceededError
+  x NamespaceMismatchError
+  x InvariantError
   x InternalError
 """
 
+import re
 from typing import ClassVar
 
 MAX_TEXT_BYTES = 1024  # DESIGN: errors are at most 1024 bytes
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def clip_text(text: str) -> str:
-    """Cut a text to at most 1024 bytes of UTF-8 at a code point border."""
-    return text.encode("utf-8", "replace")[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+    """Make a text one line of valid UTF-8, cut to at most 1024 bytes at a code point border.
+
+    Source: spec/maintenance.md R27.
+    """
+    clean = _SURROGATE.sub("\ufffd", _CONTROL.sub(" ", text))
+    return clean.encode()[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
 
 
 class MaintenanceError(Exception):
@@ -211,6 +221,42 @@ class AdmissionError(MaintenanceError, ValueError):
         super().__init__(f"{where}{field}: {reason}", record=record, field=field, reason=reason)
         self.field = field
         self.reason = reason
+
+
+class LimitExceededError(MaintenanceError, ValueError):
+    """An input, or an answer, is larger than a limit allows; nothing of it was stored."""
+
+    code = "limit_exceeded"
+
+    def __init__(self, resource: str, *, limit: int, actual: int) -> None:
+        """Name the resource and both figures."""
+        super().__init__(
+            f"{resource}: at most {limit}, found {actual}",
+            resource=resource,
+            limit=limit,
+            actual=actual,
+        )
+
+
+class NamespaceMismatchError(MaintenanceError, ValueError):
+    """Something belongs to another namespace, or has a status that was not asked for."""
+
+    code = "namespace_mismatch"
+
+    def __init__(self, context: str) -> None:
+        """Name what was being done."""
+        super().__init__(f"{context}: another namespace or status", context=context)
+
+
+class InvariantError(MaintenanceError):
+    """A change would break what always holds; nothing of it was stored."""
+
+    code = "invariant_violation"
+
+    def __init__(self, reason: str, memory_id: str | None = None) -> None:
+        """Name the memory, if it is about one, and the reason."""
+        where = "" if memory_id is None else f"memory {memory_id!r}: "
+        super().__init__(f"{where}{reason}", memory_id=memory_id, reason=reason)
 
 
 class InternalError(MaintenanceError):

@@ -6,6 +6,7 @@ under the sidecar lock. Writes are serialised by the exclusive lock, which is wh
 """
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,32 +15,39 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from storage.errors import StorageError, StoreBusyError
+from storage.errors import StorageError, StoreBusyError, StoreNotFoundError
 from storage.lock import hold_lock
+from storage.queries import read_statements
+
+_SQL = read_statements("storage.sql", "gateway")
 
 DATABASE_FILE = "memory.duckdb"
 # One configuration for every connection of a process (PLATFORM D4, D8).
+_POLL_S = 0.05
 _CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 Params = Mapping[str, object]
 
 
 class StoreReader:
-    """An open read transaction; it has no method that writes."""
+    """An open read transaction; it has no method that writes, and DuckDB refuses to."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Wrap a connection that the store opened and will close."""
         self._connection = connection
+        self.first_error: StorageError | None = None
 
     def rows(self, statement: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a SELECT and return all its rows."""
-        return self._connection.execute(statement, dict(params or {})).fetchall()
+        with self._translated():
+            return self._connection.execute(statement, dict(params or {})).fetchall()
 
     def records(self, statement: str, params: Params | None = None) -> list[dict[str, Any]]:
         """Run a SELECT and return its rows as mappings from column name to value."""
-        result = self._connection.execute(statement, dict(params or {}))
-        names = [column[0] for column in result.description or []]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        with self._translated():
+            result = self._connection.execute(statement, dict(params or {}))
+            names = [column[0] for column in result.description or []]
+            return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def table(
         self, statement: str, params: Params | None = None, *, incoming: pa.Table | None = None
@@ -48,12 +56,13 @@ class StoreReader:
 
         The statement may read the Arrow table `incoming` under that name.
         """
-        with self._registered(incoming):
+        with self._translated(), self._registered(incoming):
             return self._connection.sql(statement, params=dict(params or {})).to_arrow_table()
 
     def define(self, macros: str) -> None:
         """Define temporary macros for this connection; nothing is stored."""
-        self._connection.execute(macros)
+        with self._translated():
+            self._connection.execute(macros)
 
     @contextmanager
     def _registered(self, incoming: pa.Table | None) -> Iterator[None]:
@@ -66,22 +75,34 @@ class StoreReader:
         # hide that first error; the rollback then takes the table away.
         self._connection.unregister("incoming")
 
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn DuckDB's errors into ours: they quote values, so only their class leaves."""
+        try:
+            yield
+        except duckdb.Error as error:
+            translated = _translate(error)
+            self.first_error = self.first_error or translated
+            raise translated from None
+
 
 class StoreWriter(StoreReader):
     """An open write transaction under the exclusive lock."""
 
     def execute(self, statement: str, params: Params | None = None) -> int:
         """Run one INSERT, UPDATE or DELETE and return the number of rows that it changed."""
-        row = self._connection.execute(statement, dict(params or {})).fetchone()
-        return int(row[0]) if row else 0
+        with self._translated():
+            row = self._connection.execute(statement, dict(params or {})).fetchone()
+            return int(row[0]) if row else 0
 
     def run_script(self, script: str) -> None:
         """Run statements without parameters, such as a migration."""
-        self._connection.execute(script)
+        with self._translated():
+            self._connection.execute(script)
 
     def insert(self, statement: str, incoming: pa.Table, params: Params | None = None) -> int:
         """Run one statement that reads the Arrow table `incoming` under that name."""
-        with self._registered(incoming):
+        with self._translated(), self._registered(incoming):
             return self.execute(statement, params)
 
 
@@ -101,8 +122,12 @@ class Store:
         Raises:
             StoreBusyError: A writer held the lock for longer than `lock_wait_s`.
         """
-        with self._connected(exclusive=False) as connection, _translated():
-            yield StoreReader(connection)
+        with self._connected(exclusive=False) as connection:
+            connection.execute(_SQL["begin_reading"])
+            try:
+                yield StoreReader(connection)
+            finally:
+                _roll_back(connection)
 
     @contextmanager
     def write(self) -> Iterator[StoreWriter]:
@@ -110,15 +135,15 @@ class Store:
 
         Raises:
             StoreBusyError: Others held the lock for longer than `lock_wait_s`.
-            StorageError: DuckDB refused a statement or the commit.
+            StorageError: DuckDB refused a statement or the commit; also one whose error the
+                caller swallowed, since a commit on an aborted transaction is silent (D21).
         """
-        with self._connected(exclusive=True) as connection, _translated():
+        with self._connected(exclusive=True) as connection:
             connection.begin()
+            writer = StoreWriter(connection)
             try:
-                yield StoreWriter(connection)
-                # A commit on an aborted transaction is silent (PLATFORM D21), so every error
-                # has to leave the block above; then we never get here.
-                connection.commit()
+                yield writer
+                _commit(connection, writer.first_error)
             except BaseException:
                 _roll_back(connection)
                 raise
@@ -148,8 +173,11 @@ class Store:
             if burst is not None:
                 yield burst
                 return
+            if not self.path.is_dir():
+                raise StoreNotFoundError(str(self.path))
+            started = time.monotonic()
             with hold_lock(self.path, exclusive=exclusive, wait_s=self.lock_wait_s):
-                connection = _connect(self.path / DATABASE_FILE, read_only=not exclusive)
+                connection = self._connect(started, read_only=not exclusive)
                 try:
                     yield connection
                 finally:
@@ -157,17 +185,32 @@ class Store:
         finally:
             self._local.busy = False
 
+    def _connect(self, started: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        """Connect; a process that opened the file without our lock is waited for, too."""
+        file = str(self.path / DATABASE_FILE)
+        while True:
+            try:
+                connection = duckdb.connect(file, read_only=read_only, config=dict(_CONFIG))
+            except duckdb.Error as error:
+                waited_s = time.monotonic() - started
+                if "Could not set lock" not in str(error):
+                    message = f"the store's database cannot be opened ({type(error).__name__})"
+                    raise StorageError(message, cause=type(error).__name__) from None
+                if waited_s >= self.lock_wait_s:
+                    raise StoreBusyError(waited_s=waited_s) from None
+                time.sleep(_POLL_S)
+            else:
+                connection.execute(_SQL["set_time_zone"])
+                return connection
 
-def _connect(file: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+
+def _commit(connection: duckdb.DuckDBPyConnection, first_error: StorageError | None) -> None:
+    if first_error is not None:
+        raise first_error
     try:
-        connection = duckdb.connect(str(file), read_only=read_only, config=dict(_CONFIG))
-    except duckdb.IOException as error:
-        if "Could not set lock" in str(error):
-            raise StoreBusyError(waited_s=0.0) from None
-        message = f"the database of the store cannot be opened ({type(error).__name__})"
-        raise StorageError(message) from error
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    return connection
+        connection.commit()
+    except duckdb.Error as error:
+        raise _translate(error) from None
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
@@ -178,11 +221,6 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
         return
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except duckdb.Error as error:
-        # DuckDB quotes values in its messages: only the class leaves the gateway.
-        message = f"DuckDB refused a statement ({type(error).__name__})"
-        raise StorageError(message, cause=type(error).__name__) from error
+def _translate(error: duckdb.Error) -> StorageError:
+    name = type(error).__name__
+    return StorageError(f"DuckDB refused a statement ({name})", cause=name)

@@ -49,7 +49,13 @@ def parse_expiry(text: object) -> datetime:
 
 def to_utc(instant: datetime) -> datetime:
     """Convert to UTC; an instant without a zone is read as UTC."""
-    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+    if instant.tzinfo is None:
+        return instant.replace(tzinfo=UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        message = "not an instant of the calendar"
+        raise ValueError(message) from None
 
 
 def epoch_us(instant: datetime) -> int:

@@ -258,13 +258,18 @@ def restore_memory(
     row = _read_expected(writer, namespace_id, memory_id, expected_revision)
     if row["status"] != Status.TOMBSTONED:
         raise FrozenMemoryError(memory_id, row["status"])
-    params = {"namespace_id": namespace_id, "memory_id": memory_id}
-    before = writer.rows(_SQL["status_before_tombstone"], params)
-    status = before[0][0] if before else Status.ACTIVE
+    status = read_status_before(writer, namespace_id, memory_id)
     changes = {"status": status, "restored_at": max(at, row["updated_at"]), "tombstoned_at": None}
     return _change(
         writer, namespace_id, row, revision_kind=RevisionKind.RESTORED, at=at, changes=changes
     )
+
+
+def read_status_before(reader: StoreReader, namespace_id: int, memory_id: str) -> Status:
+    """Read the status that a tombstone hides: that of the newest state before it."""
+    params = {"namespace_id": namespace_id, "memory_id": memory_id}
+    rows = reader.rows(_SQL["status_before_tombstone"], params)
+    return Status(rows[0][0]) if rows else Status.ACTIVE
 
 
 def record_use(  # noqa: PLR0913 - an event has this many facts

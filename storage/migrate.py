@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
 
-from storage.errors import MigrationError, SchemaVersionError
+from storage.errors import MigrationError, SchemaVersionError, StorageError
 from storage.gateway import StoreReader, StoreWriter
 from storage.queries import read_statements
 
@@ -46,7 +46,7 @@ def apply_migrations(
 
     Raises:
         SchemaVersionError: The store is newer than the last of `migrations`.
-        MigrationError: An applied migration has another checksum now.
+        MigrationError: A script failed, or an applied one has another checksum now.
     """
     writer.run_script(_SQL["create_schema_migrations"])
     applied = dict(writer.rows(_SQL["read_schema_migrations"]))
@@ -56,7 +56,7 @@ def apply_migrations(
     pending = []
     for migration in migrations:
         if migration.version not in applied:
-            writer.run_script(migration.script)
+            _run_script(writer, migration)
             params = {"version": migration.version, "name": migration.name}
             params |= {"checksum": migration.checksum}
             writer.execute(_SQL["insert_schema_migration"], params | {"clock": clock})
@@ -65,6 +65,14 @@ def apply_migrations(
             message = f"migration {migration.version} ({migration.name}) has changed since it ran"
             raise MigrationError(message, version=migration.version)
     return pending
+
+
+def _run_script(writer: StoreWriter, migration: Migration) -> None:
+    try:
+        writer.run_script(migration.script)
+    except StorageError as error:
+        message = f"migration {migration.version} ({migration.name}) failed"
+        raise MigrationError(message, version=migration.version, **error.facts) from None
 
 
 def check_schema(reader: StoreReader) -> None:

@@ -5,6 +5,7 @@ lone surrogates, NUL and (identifiers) control characters; numbers are never cla
 """
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,6 +24,7 @@ from pydantic import (
     StrictInt,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from storage.instants import format_instant, parse_expiry, parse_instant
 
@@ -36,8 +38,7 @@ MAX_TAGS = 64
 MAX_METADATA = 64
 MAX_EVIDENCE = 64
 MAX_RELATIONS = 256
-_FIRST_PRINTABLE = 0x20
-_DELETE = 0x7F
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_text(value: object, limit: int, *, may_be_empty: bool = False) -> str:
@@ -58,8 +59,8 @@ def check_text(value: object, limit: int, *, may_be_empty: bool = False) -> str:
         message = "must not contain a lone surrogate"
         raise ValueError(message) from None
     if size > limit:
-        message = f"must be at most {limit} bytes, has {size}"
-        raise ValueError(message)
+        message = "must be at most {limit} bytes, has {actual}"
+        raise PydanticCustomError("too_big", message, {"limit": limit, "actual": size})
     if not value.strip() and not (may_be_empty and not value):
         message = "must not be blank"
         raise ValueError(message)
@@ -69,7 +70,7 @@ def check_text(value: object, limit: int, *, may_be_empty: bool = False) -> str:
 def check_identifier(value: object, limit: int) -> str:
     """Refuse text that `check_text` refuses, and control characters."""
     text = check_text(value, limit)
-    if any(ord(character) < _FIRST_PRINTABLE or ord(character) == _DELETE for character in text):
+    if _CONTROL.search(text):
         message = "must not contain control characters"
         raise ValueError(message)
     return text
@@ -220,7 +221,22 @@ class Relation(Row):
     target_id: Identifier
 
 
-def _without_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
+_EVIDENCE_ORDER = {kind: place for place, kind in enumerate(EvidenceKind)}
+_RELATION_ORDER = {kind: place for place, kind in enumerate(RelationKind)}
+
+
+def order_evidence(item: Evidence) -> tuple[str, str, int, datetime]:
+    """Order evidence canonically; code points sort like UTF-8 bytes."""
+    return item.uri, item.digest, _EVIDENCE_ORDER[item.kind], item.occurred_at
+
+
+def order_relation(edge: Relation) -> tuple[int, str]:
+    """Order edges canonically."""
+    return _RELATION_ORDER[edge.kind], edge.target_id
+
+
+def without_repeats(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Keep the first of equal values, in order."""
     return tuple(dict.fromkeys(values))
 
 
@@ -236,13 +252,13 @@ class MemoryState(Row):
     importance: UnitNumber = 0.5
     salience: Salience | None = None
     tags: Annotated[
-        tuple[Tag, ...], Field(max_length=MAX_TAGS), AfterValidator(_without_repeats)
+        tuple[Tag, ...], AfterValidator(without_repeats), Field(max_length=MAX_TAGS)
     ] = ()
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA)] = {}
     pinned: StrictBool = False
     evidence: Annotated[tuple[Evidence, ...], Field(max_length=MAX_EVIDENCE)] = ()
     relations: Annotated[
-        tuple[Relation, ...], Field(max_length=MAX_RELATIONS), AfterValidator(_without_repeats)
+        tuple[Relation, ...], Field(max_length=MAX_RELATIONS), AfterValidator(without_repeats)
     ] = ()
     updated_at: Instant | None = None
     expires_at: Expiry | None = None
@@ -271,7 +287,9 @@ class MemoryRecord(MemoryState):
 
     @model_validator(mode="after")
     def _check_record(self) -> Self:
-        if any(relation.target_id == self.id for relation in self.relations):
+        states: list[MemoryState] = [*self.history, self]
+        edges = [edge for state in states for edge in state.relations]
+        if any(edge.target_id == self.id for edge in edges):
             message = "relations: a memory has no edge to itself"
             raise ValueError(message)
         steps = [state.revision for state in self.history] + [self.revision]

@@ -3,13 +3,34 @@
 Evidence and edges are rows with the revision they hold from; a record lists them per revision.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from storage.gateway import StoreReader
-from storage.memories import encode_labels, read_evidence, read_memories, read_relations
-from storage.models import MemoryRecord, MemoryState
+from storage.memories import (
+    encode_labels,
+    read_evidence,
+    read_memories,
+    read_relations,
+    read_revisions,
+)
+from storage.models import (
+    Evidence,
+    EvidenceKind,
+    Kind,
+    MemoryRecord,
+    MemoryState,
+    Origin,
+    Relation,
+    RelationKind,
+    RevisionKind,
+    Status,
+    order_evidence,
+    order_relation,
+)
 
 _STATE = ("revision", "content", "confidence", "importance", "salience", "pinned", "expires_at")
 _CLOCKS = ("restored_at", "tombstoned_at", "last_accessed_at")
@@ -87,22 +108,86 @@ def relation_rows(record: MemoryRecord, namespace_id: int) -> list[dict[str, Any
 
 def read_record(reader: StoreReader, namespace_id: int, memory_id: str) -> MemoryRecord | None:
     """Read the current state of a memory as a record, without its history."""
-    rows = read_memories(reader, namespace_id, [memory_id])
-    if not rows:
-        return None
-    row = rows[0]
+    return read_records(reader, namespace_id, [memory_id]).get(memory_id)
+
+
+def read_records(
+    reader: StoreReader, namespace_id: int, ids: Iterable[str]
+) -> dict[str, MemoryRecord]:
+    """Read the current states of the memories that exist, by id, in one page.
+
+    Stored rows are taken as they are: they were validated when they were written.
+    """
+    names = list(ids)
+    rows = read_memories(reader, namespace_id, names)
+    evidence = _by_memory(read_evidence(reader, namespace_id, names))
+    edges = _by_memory(read_relations(reader, namespace_id, names))
+    return {
+        row["id"]: MemoryRecord.model_construct(
+            **_state_values(row, evidence[row["id"]], edges[row["id"]]),
+            id=row["id"],
+            namespace=None,
+            **{name: row[name] for name in ("created_at", "content_at", *_CLOCKS)},
+            access_count=row["access_count"],
+            origin=Origin(row["origin"]),
+            history=(),
+        )
+        for row in rows
+    }
+
+
+def read_history(reader: StoreReader, namespace_id: int, memory_id: str) -> tuple[MemoryState, ...]:
+    """Read the earlier states of a memory, oldest first, as they were."""
     evidence = read_evidence(reader, namespace_id, [memory_id])
     edges = read_relations(reader, namespace_id, [memory_id])
-    values = {name: row[name] for name in MemoryRecord.model_fields if name in row}
-    values["evidence"] = [
-        {name: item[name] for name in ("uri", "digest", "kind", "occurred_at")} for item in evidence
+    states = []
+    for row in read_revisions(reader, namespace_id, memory_id):
+        decoded = {name: json.loads(row[name]) for name in ("tags", "metadata")}
+        values = _state_values({**row, **decoded}, evidence, edges)
+        states.append(MemoryState.model_construct(**values))
+    return tuple(states)
+
+
+def _state_values(
+    row: Mapping[str, Any],
+    evidence: Iterable[Mapping[str, Any]],
+    edges: Iterable[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Give the fields of a state: the evidence and edges that hold at its revision."""
+    revision = row["revision"]
+    items = [
+        Evidence.model_construct(
+            uri=item["uri"],
+            digest=item["digest"],
+            kind=EvidenceKind(item["kind"]),
+            occurred_at=item["occurred_at"],
+        )
+        for item in evidence
+        if item["since_revision"] <= revision
     ]
-    values["relations"] = [
-        {"kind": edge["kind"], "target_id": edge["target_id"]}
+    held = [
+        Relation.model_construct(kind=RelationKind(edge["kind"]), target_id=edge["target_id"])
         for edge in edges
-        if edge["until_revision"] is None
+        if edge["since_revision"] <= revision
+        and (edge["until_revision"] is None or revision < edge["until_revision"])
     ]
-    return MemoryRecord.model_validate(values)
+    return {
+        **{name: row[name] for name in (*_STATE, "updated_at")},
+        "revision_kind": RevisionKind(row["revision_kind"]),
+        "kind": Kind(row["kind"]),
+        "status": Status(row["status"]),
+        "tags": tuple(row["tags"]),
+        "metadata": row["metadata"],
+        "evidence": tuple(sorted(items, key=order_evidence)),
+        "relations": tuple(sorted(held, key=order_relation)),
+    }
+
+
+def _by_memory(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["memory_id"]].append(row)
+    return found
 
 
 def _states(record: MemoryRecord) -> Iterator[MemoryState]:

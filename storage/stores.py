@@ -56,12 +56,14 @@ def create_store(
 
 
 def _prepare_directory(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise AdmissionError("store", f"no directory can be made there: {error.strerror}") from None
     own = {DATABASE_FILE, f"{DATABASE_FILE}.wal", LOCK_FILE, TURNSTILE_FILE}
     present = {entry.name for entry in path.iterdir()}
     if DATABASE_FILE not in present and present - own:
-        field = "store"
-        raise AdmissionError(field, "the directory is not empty and holds no store")
+        raise AdmissionError("store", "the directory is not empty and holds no store")
     path.chmod(0o700)
 
 

@@ -19,13 +19,13 @@ from storage.errors import AdmissionError
 from storage.models import DEFAULT_NAMESPACE, MemoryRecord, Namespace
 from storage.namespaces import ensure_namespace
 from tasks.formats.entries import MAX_TEXT_FIELD, Entry
-from tasks.formats.forgetful import MARKER, read_forgetful
+from tasks.formats.forgetful import BEGINNING, read_forgetful
 from tasks.formats.native import read_native
 
 Format = Literal["auto", "memtend", "forgetful"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 OnProgress = Callable[[int, int], None]
-_HEAD_BYTES = 65_536
+_HEAD_BYTES = 4_096
 _STEP = 500
 
 
@@ -98,7 +98,7 @@ def import_file(  # noqa: PLR0913 - what a person can choose
 def _detect(path: Path) -> Format:
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-    return "forgetful" if MARKER.encode() in head else "memtend"
+    return "forgetful" if BEGINNING.match(head) else "memtend"
 
 
 def _read_entries(
@@ -150,13 +150,13 @@ def _validate(
 
 
 def explain_invalid(ref: str | int, error: ValidationError) -> list[Reject]:
-    """Name each field that a validation refused, without quoting any value."""
+    """Name each field that a validation refused, without quoting any value or metadata key."""
     rejects = []
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
-        path = [part for part in fault["loc"] if part != "[key]"]
-        name = ".".join(str(part) for part in path[:1] if path[0] == "metadata") or ".".join(
-            str(part) for part in path
-        )
+        path = [str(part) for part in fault["loc"]]
+        if "metadata" in path:
+            del path[path.index("metadata") + 1 :]
+        name = "".join(sign if sign.isprintable() else "?" for sign in ".".join(path))
         reason = fault["msg"].removeprefix("Value error, ")
         if not name and ": " in reason:
             name, reason = reason.split(": ", 1)

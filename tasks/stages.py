@@ -56,9 +56,9 @@ class JobRequest:
     lock_wait_s: float = 30.0
     lease_ttl_s: int = DEFAULT_TTL_S
 
-    def open(self) -> Store:
-        """Open the store of the request."""
-        return open_store(self.store, lock_wait_s=self.lock_wait_s)
+    def handle(self) -> Store:
+        """Give a handle of the store, which `find_targets` has checked."""
+        return Store(self.store.absolute(), lock_wait_s=self.lock_wait_s)
 
 
 def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]]:
@@ -69,7 +69,8 @@ def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]
         AdmissionError: The plan belongs to another job, or the namespace does not exist.
     """
     plan_id = request.plan_id or request.confirm_plan_id
-    with request.open().read() as reader:
+    store = open_store(request.store, lock_wait_s=request.lock_wait_s)
+    with store.read() as reader:
         if plan_id is None:
             return request, _select(list_namespaces(reader), request.namespace)
         plan = read_plan(reader, plan_id)
@@ -94,7 +95,7 @@ def begin_stage(
     """Take the lease and open the run's row, or say why not: being busy is no fault."""
     clock = request.clock()
     try:
-        with request.open().write() as writer:
+        with request.handle().write() as writer:
             lease = acquire_lease(
                 writer, target, request.job, holder=run_id, clock=clock, ttl_s=request.lease_ttl_s
             )
@@ -106,10 +107,12 @@ def begin_stage(
 
 def plan_stage(request: JobRequest, target: StoredNamespace, lease: Lease) -> PlanHeader:
     """Make the plan and store it; an empty plan is stored only where a plan was asked for."""
-    store = request.open()
+    store = request.handle()
     if request.plan_id is not None:
-        with store.read() as reader:
-            return read_plan(reader, request.plan_id)
+        with store.write() as writer:
+            keep_lease(writer, lease, clock=request.clock())
+            note_plan(writer, lease.holder, request.plan_id)
+            return read_plan(writer, request.plan_id)
     job = find_job(request.job)
     with store.read() as reader:
         plan = job.plan(reader, request.policy, namespace=target, now=request.now)
@@ -123,7 +126,7 @@ def plan_stage(request: JobRequest, target: StoredNamespace, lease: Lease) -> Pl
 
 def guard_stage(request: JobRequest, plan: PlanHeader) -> PlanRefusedError | None:
     """Judge the safety limits, unless the plan was begun already; give the refusal, if any."""
-    with request.open().read() as reader:
+    with request.handle().read() as reader:
         is_begun = has_receipt(reader, plan.plan_id)
     if is_begun and request.confirm_plan_id in {None, plan.plan_id}:
         return None
@@ -138,7 +141,7 @@ def apply_stage(
     request: JobRequest, plan: PlanHeader, lease: Lease, on_batch: OnBatch | None = None
 ) -> RunEnd:
     """Apply the stored plan and add up what became of it."""
-    store = request.open()
+    store = request.handle()
     allow = find_job(request.job).allow
     apply_plan(store, plan, lease, allow=allow, clock=request.clock, on_batch=on_batch)
     with store.read() as reader:
@@ -156,14 +159,14 @@ def end_stage(plan: PlanHeader, mode: Mode) -> RunEnd | None:
 
 def finish_stage(request: JobRequest, lease: Lease, end: RunEnd) -> None:
     """Write the run's outcome and give the lease back, in one transaction."""
-    with request.open().write() as writer:
+    with request.handle().write() as writer:
         finish_run(writer, lease.holder, end, clock=request.clock())
         release_lease(writer, lease, clock=request.clock())
 
 
 def skip_stage(request: JobRequest, target: StoredNamespace, run_id: str, end: RunEnd) -> None:
     """Write the row of a run that did not get its lease."""
-    with request.open().write() as writer:
+    with request.handle().write() as writer:
         record_skipped(writer, _start(request, target, run_id, request.clock()), end)
 
 

@@ -47,8 +47,9 @@ def _veiled(stage: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return stage(*args, **kwargs)
-        except MaintenanceError:
-            raise
+        except MaintenanceError as error:
+            # Without its cause: the engine's message, which quotes values, is in every traceback.
+            raise error from None
         except Exception as error:  # noqa: BLE001 - whatever it is, only its class may leave
             raise InternalError(type(error).__name__) from None
 

@@ -9,7 +9,14 @@ from storage import Store
 from storage.admission import Candidate, admit_records
 from storage.digests import digest_values
 from storage.errors import AdmissionError
-from storage.models import DEFAULT_NAMESPACE, MemoryRecord, Namespace, Origin
+from storage.models import (
+    DEFAULT_NAMESPACE,
+    Evidence,
+    EvidenceKind,
+    MemoryRecord,
+    Namespace,
+    Origin,
+)
 from storage.namespaces import ensure_namespace
 from tasks.importing import explain_invalid
 
@@ -26,29 +33,37 @@ def add_memory(
     Args:
         store: Where to; no lock may be held.
         values: Fields of `MemoryRecord`; id and content are required.
-        namespace: Where it belongs; the default namespace if absent.
+        namespace: Where it belongs; absent: what the values say, or the default namespace.
         clock: Wall time: created_at.
 
     Raises:
         AdmissionError: A field is invalid, or the id is known; the field is named.
     """
-    owner = namespace or DEFAULT_NAMESPACE
-    said = {
-        "uri": f"memtend:add/{values.get('id')}",
-        "digest": digest_values(values.get("content")),
-        "kind": "user_statement",
-        "occurred_at": clock,
-    }
-    times = {"created_at": clock, "evidence": [said], "origin": Origin.STORE_API}
-    try:
-        record = MemoryRecord.model_validate({**values, **times})
-    except ValidationError as error:
-        fault = explain_invalid(str(values.get("id")), error)[0]
-        raise AdmissionError(fault.field, fault.reason) from None
-    candidate = Candidate(record.id, record, digest_values(str(record.id)))
+    record = _validate({**values, "created_at": clock, "origin": Origin.STORE_API})
+    said = Evidence(
+        uri=f"memtend:add/{record.id}",
+        digest=digest_values(record.content),
+        kind=EvidenceKind.USER_STATEMENT,
+        occurred_at=clock,
+    )
+    record = record.model_copy(update={"evidence": (said,)})
+    owner = namespace or record.namespace or DEFAULT_NAMESPACE
+    if record.namespace not in {None, owner}:
+        raise AdmissionError("namespace", "is given twice and differs")
+    candidate = Candidate(record.id, record, digest_values(record.id))
     with store.write() as writer:
         stored = ensure_namespace(writer, owner)
         result = admit_records(writer, stored.namespace_id, [candidate], clock=clock)
-    if result.imported != 1:
-        raise AdmissionError("id", "memory_already_exists")
+        if result.rejects:
+            raise AdmissionError(result.rejects[0].field, result.rejects[0].reason)
+        if result.imported != 1:
+            raise AdmissionError("id", "memory_already_exists")
     return record
+
+
+def _validate(values: Mapping[str, object]) -> MemoryRecord:
+    try:
+        return MemoryRecord.model_validate(values)
+    except ValidationError as error:
+        fault = explain_invalid(str(values.get("id")), error)[0]
+        raise AdmissionError(fault.field, fault.reason) from None

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from helpers.rows import NOW
+from helpers.vectors import copy_store
 
-from storage import Store, create_store
+from storage import Store
 from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import ensure_namespace
 
@@ -18,9 +19,9 @@ def now() -> datetime:
 
 
 @pytest.fixture
-def store(tmp_path: Path, now: datetime) -> Store:
+def store(tmp_path: Path) -> Store:
     """Create an empty store with the newest schema."""
-    return create_store(tmp_path / "store", clock=now)[0]
+    return copy_store(tmp_path / "store")
 
 
 @pytest.fixture

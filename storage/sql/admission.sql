@@ -6,10 +6,13 @@ WHERE m.namespace_id = $namespace_id
 ORDER BY m.id
 
 -- name: find_targets
-SELECT m.id, m.status
+SELECT m.id, m.status, count(r.kind) AS edges
 FROM memories AS m
 INNER JOIN incoming AS i ON i.id = m.id
+LEFT JOIN relations AS r
+    ON r.namespace_id = m.namespace_id AND r.memory_id = m.id AND r.until_revision IS NULL
 WHERE m.namespace_id = $namespace_id
+GROUP BY m.id, m.status
 ORDER BY m.id
 
 -- name: keep_linked

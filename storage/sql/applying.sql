@@ -27,6 +27,7 @@ WITH pending AS (
 compared AS (
     SELECT
         d.*,
+        m.rowid AS row_no,
         coalesce(
             m.revision = d.current_revision
             AND CASE d.reason
@@ -64,8 +65,8 @@ SELECT
     m.namespace_id, m.id AS memory_id, m.revision, m.revision_kind, m.kind, m.status, m.content,
     m.confidence, m.importance, m.salience, m.tags, m.metadata, m.pinned, m.updated_at, m.expires_at
 FROM memories AS m
-INNER JOIN batch AS b ON b.memory_id = m.id
-WHERE m.namespace_id = $namespace_id AND b.outcome = 'applied'
+INNER JOIN batch AS b ON b.row_no = m.rowid
+WHERE b.outcome = 'applied'
 
 -- name: tombstone_batch
 UPDATE memories AS m
@@ -73,7 +74,8 @@ SET
     status = 'tombstoned', tombstoned_at = $now, revision = m.revision + 1,
     revision_kind = 'status_changed', updated_at = greatest($now, m.updated_at)
 FROM batch AS b
-WHERE m.namespace_id = $namespace_id
+WHERE m.rowid = b.row_no
+    AND m.namespace_id = $namespace_id
     AND m.id = b.memory_id
     AND m.revision = b.current_revision
     AND m.status = b.status
@@ -109,40 +111,6 @@ WHERE is_carried AND EXISTS (
         AND r.memory_id NOT IN (SELECT g.memory_id FROM removed AS g WHERE g.memory_id IS NOT NULL)
 )
 
--- name: collect_neighbours
-CREATE OR REPLACE TEMP TABLE neighbours AS
-SELECT DISTINCT r.memory_id
-FROM relations AS r
-INNER JOIN removed AS g ON g.memory_id = r.target_id
-WHERE r.namespace_id = $namespace_id
-    AND r.until_revision IS NULL
-    AND NOT EXISTS (SELECT 1 FROM removed AS o WHERE o.memory_id = r.memory_id)
-
--- name: keep_neighbours
-INSERT INTO revisions BY NAME
-SELECT
-    m.namespace_id, m.id AS memory_id, m.revision, m.revision_kind, m.kind, m.status, m.content,
-    m.confidence, m.importance, m.salience, m.tags, m.metadata, m.pinned, m.updated_at, m.expires_at
-FROM memories AS m
-INNER JOIN neighbours AS b ON b.memory_id = m.id
-WHERE m.namespace_id = $namespace_id
-
--- name: end_edges
-UPDATE relations AS r
-SET until_revision = m.revision + 1
-FROM memories AS m
-WHERE r.namespace_id = $namespace_id
-    AND m.namespace_id = r.namespace_id
-    AND m.id = r.memory_id
-    AND r.until_revision IS NULL
-    AND r.target_id IN (SELECT g.memory_id FROM removed AS g)
-    AND r.memory_id IN (SELECT b.memory_id FROM neighbours AS b)
-
--- name: step_neighbours
-UPDATE memories
-SET revision = revision + 1, revision_kind = 'relation_changed', updated_at = greatest($now, updated_at)
-WHERE namespace_id = $namespace_id AND id IN (SELECT b.memory_id FROM neighbours AS b)
-
 -- name: move_decisions
 -- A step that this apply caused is no difference: the pending decisions' revision moves along.
 UPDATE decisions
@@ -150,29 +118,6 @@ SET current_revision = current_revision + 1
 WHERE plan_id = $plan_id
     AND outcome IS DISTINCT FROM 'applied'
     AND memory_id IN (SELECT b.memory_id FROM neighbours AS b)
-
--- name: delete_memories
-DELETE FROM memories
-USING removed AS g
-WHERE memories.namespace_id = $namespace_id AND memories.id = g.memory_id AND memories.revision = g.revision
-
--- name: count_removed
-SELECT count(*) FROM removed
-
--- name: count_neighbours
-SELECT count(*) FROM neighbours
-
--- name: delete_revisions
-DELETE FROM revisions WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)
-
--- name: delete_evidence
-DELETE FROM evidence WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)
-
--- name: delete_relations
-DELETE FROM relations WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)
-
--- name: delete_access_events
-DELETE FROM access_events WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)
 
 -- name: insert_tombstone_receipts
 INSERT INTO apply_receipts BY NAME

@@ -19,10 +19,11 @@ WHERE run_id = $run_id AND outcome = 'running'
 UPDATE runs SET plan_id = $plan_id WHERE run_id = $run_id AND outcome = 'running'
 
 -- name: abandon_runs
--- What a killed run left: its receipts say what it did.
+-- What a killed run left: its receipts say what it did; the rest counts for the run that finds it.
 UPDATE runs
 SET
     outcome = 'abandoned', code = 'process_ended', ended_at = $clock,
+    found = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id),
     applied = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id)
 WHERE namespace_id = $namespace_id AND job = $job AND outcome = 'running' AND run_id <> $run_id
 

@@ -7,6 +7,7 @@ successor arrives superseded with both edges, without one tombstoned; links beco
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,8 @@ from storage.admission import Reject
 from storage.errors import AdmissionError
 from tasks.formats.entries import Entry, refuse
 
-MARKER = '"export_metadata"'
+# One object whose first key is one of its two; lines of memtend's format begin otherwise.
+BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:export_metadata|data)"\s*:')
 _SCALE = 10
 _NAMED = ("title", "context", "keywords")
 _MAPPED = {
@@ -42,7 +44,7 @@ def read_forgetful(path: Path) -> tuple[list[Entry], list[Reject]]:
     """
     tables = _read_tables(path)
     notes = _describe_tables(tables)
-    edges = _read_edges(tables)
+    edges = _read_edges(tables, notes)
     projects = _read_projects(tables)
     entries = [
         _read_memory(f"memories[{index}]", row, edges, projects)
@@ -65,13 +67,13 @@ def _read_tables(path: Path) -> Mapping[str, Any]:
 def _describe_tables(tables: Mapping[str, Any]) -> list[Reject]:
     notes = []
     for name, table in sorted(tables.items()):
-        shape = "null" if table is None else "one object" if isinstance(table, dict) else "rows"
+        shape = "null" if table is None else "one object" if isinstance(table, dict) else "a value"
         if not isinstance(table, list):
             notes.append(
                 Reject(f"data.{name}", name, f"is {shape} instead of a list; not imported")
             )
         elif name not in _USED_TABLES and table:
-            notes.append(Reject(f"data.{name}", name, f"{len(table)} {shape}; not imported"))
+            notes.append(Reject(f"data.{name}", name, f"{len(table)} rows; not imported"))
     return notes
 
 
@@ -80,17 +82,23 @@ def _rows(tables: Mapping[str, Any], name: str) -> Iterator[Any]:
     yield from table if isinstance(table, list) else []
 
 
-def _read_edges(tables: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+def _read_edges(tables: Mapping[str, Any], notes: list[Reject]) -> dict[str, list[dict[str, str]]]:
     """Collect the edges that each memory lists itself; import adds the other ends."""
     edges: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for link in _rows(tables, "memory_links"):
-        if isinstance(link, dict):
-            target = str(link.get("target_id"))
-            edges[str(link.get("source_id"))].append({"kind": "related_to", "target_id": target})
-    for row in _rows(tables, "memories"):
-        if isinstance(row, dict) and row.get("superseded_by") is not None:
-            target = str(row["superseded_by"])
-            edges[str(row.get("id"))].append({"kind": "superseded_by", "target_id": target})
+    rows = [row for row in _rows(tables, "memories") if isinstance(row, dict)]
+    known = {str(row.get("id")) for row in rows}
+    for index, link in enumerate(_rows(tables, "memory_links")):
+        ends = link if isinstance(link, dict) else {}
+        source, target = str(ends.get("source_id")), str(ends.get("target_id"))
+        if source in known and source != target:
+            edges[source].append({"kind": "related_to", "target_id": target})
+        else:
+            reason = "links no memory, or one to itself; not imported"
+            notes.append(Reject(f"data.memory_links[{index}]", "source_id", reason))
+    for row in rows:
+        source, target = str(row.get("id")), str(row.get("superseded_by"))
+        if row.get("superseded_by") is not None and source != target:
+            edges[source].append({"kind": "superseded_by", "target_id": target})
     return edges
 
 
@@ -113,9 +121,7 @@ def _read_memory(
     if not isinstance(row.get("id"), int | str) or isinstance(row.get("id"), bool):
         return refuse(ref, "id", "is required")
     importance = row.get("importance")
-    if not isinstance(importance, int) or isinstance(importance, bool):
-        return refuse(ref, "importance", f"must be an integer from 1 to {_SCALE}")
-    if not 1 <= importance <= _SCALE:
+    if not isinstance(importance, int) or importance is True or not 1 <= importance <= _SCALE:
         return refuse(ref, "importance", f"must be an integer from 1 to {_SCALE}")
     memory_id = str(row["id"])
     try:
@@ -157,7 +163,7 @@ def _read_list(value: object, field: str = "tags") -> list[str]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError(field) from None
     if value is None:
         return []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage import StoreReader
 from storage.queries import read_statements
@@ -17,6 +18,17 @@ from tasks.policies import PrunePolicy, SweepPolicy
 
 _PRUNE = read_statements("tasks.rules", "prune")
 _SWEEP = read_statements("tasks.rules", "sweep")
+_SCOPE = read_statements("tasks.rules", "scope")
+_PRUNE_VISIBLE = ("stale", "kept_protected", "kept_grace", "candidate")
+_VISIBLE = ("cold", "kept_hot", "exempt_kind", "exempt_pinned", "unscorable")
+_SWEEP_VERDICTS = (
+    *_VISIBLE,
+    "expired",
+    "purge",
+    "expired_pending",
+    "tombstone_waiting",
+    "inactive",
+)
 _INSTANT = pa.timestamp("us", tz="UTC")
 _LONGEST_GRACE_US = 2**62
 
@@ -46,6 +58,18 @@ class Verdicts:
     decisions: pa.Table
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One pass over a namespace: per verdict how many rows, how many ahead of `now`, which ones."""
+
+    counts: dict[str, int]
+    ahead: dict[str, int]
+    picked: pa.ChunkedArray
+
+    def rows(self, verdict: str) -> int:
+        return self.counts.get(verdict, 0)
+
+
 def decide_prune(
     reader: StoreReader, policy: PrunePolicy, *, namespace_id: int, now: datetime
 ) -> Verdicts:
@@ -63,16 +87,16 @@ def decide_prune(
         The counters of R23 and DECISION_SCHEMA: stale rows by id, then rows over the cap by rank.
     """
     params = _prune_params(policy, namespace_id, now)
-    reader.define(_PRUNE["define_prune"])
-    counts = reader.records(_PRUNE["count_prune"], params)[0]
-    counters = _count_cap(counts, policy)
-    over_cap = counters["over_cap"]
-    cut = None
-    if over_cap:
-        share = {"over_cap": over_cap, "candidates": counts["candidates"]}
-        cut = reader.rows(_PRUNE["cut_prune"], params | share)[0][0]
-    shown = {"max_age_days": policy.max_age_days, "over_cap": over_cap, "cut": cut}
-    decisions = reader.table(_PRUNE["decide_prune"], params | shown).cast(DECISION_SCHEMA)
+    judged = _judge_prune(reader, params)
+    counters = _count_cap(judged, policy)
+    picked = [_picked(judged)]
+    if counters["over_cap"]:
+        share = {"over_cap": counters["over_cap"], "candidates": judged.rows("candidate")}
+        cut = reader.rows(_PRUNE["cut_prune"], {**params, **share})[0][0]
+        picked.append(reader.table(_PRUNE["pick_prune"], {**params, "cut": cut}))
+    shown = {"max_age_days": policy.max_age_days, "over_cap": counters["over_cap"]}
+    _scope_picked(reader, pa.concat_tables(picked))
+    decisions = reader.table(_PRUNE["decide_prune"], {**params, **shown}).cast(DECISION_SCHEMA)
     return Verdicts(counters, decisions)
 
 
@@ -80,9 +104,8 @@ def count_over_cap(
     reader: StoreReader, policy: PrunePolicy, *, namespace_id: int, now: datetime
 ) -> int:
     """Count how many rows the cap still has to remove from the rows as they are now (R9, R17)."""
-    reader.define(_PRUNE["define_prune"])
-    counts = reader.records(_PRUNE["count_prune"], _prune_params(policy, namespace_id, now))[0]
-    return _count_cap(counts, policy)["over_cap"]
+    judged = _judge_prune(reader, _prune_params(policy, namespace_id, now))
+    return _count_cap(judged, policy)["over_cap"]
 
 
 def explain_prune(
@@ -90,9 +113,8 @@ def explain_prune(
 ) -> pa.Table:
     """Give every visible memory its verdict, figures and protections, ordered by memory_id."""
     params = _prune_params(policy, namespace_id, now)
-    reader.define(_PRUNE["define_prune"])
-    counters = _count_cap(reader.records(_PRUNE["count_prune"], params)[0], policy)
-    return reader.table(_PRUNE["explain_prune"], params | {"over_cap": counters["over_cap"]})
+    over_cap = _count_cap(_judge_prune(reader, params), policy)["over_cap"]
+    return reader.table(_PRUNE["explain_prune"], {**params, "over_cap": over_cap})
 
 
 def decide_sweep(
@@ -112,12 +134,15 @@ def decide_sweep(
         The counters of R22 and DECISION_SCHEMA: expired, cold, purge, each by id.
     """
     params = _sweep_params(policy, namespace_id, now)
-    reader.define(_SWEEP["define_sweep"])
-    counters = reader.records(_SWEEP["count_sweep"], params)[0]
+    judged = _judge(reader, _SWEEP, "sweep", params)
+    counters = {name: judged.rows(name) for name in _SWEEP_VERDICTS}
+    counters["scanned"] = sum(counters.values())
+    counters["visible"] = sum(counters[name] for name in _VISIBLE)
     shown = {
         "half_life_kinds": sorted(policy.half_life_days),
         "hard_delete_after_days": policy.hard_delete_after_days,
     }
+    _scope_picked(reader, _picked(judged))
     decisions = reader.table(_SWEEP["decide_sweep"], params | shown).cast(DECISION_SCHEMA)
     return Verdicts(counters, decisions)
 
@@ -126,7 +151,7 @@ def explain_sweep(
     reader: StoreReader, policy: SweepPolicy, *, namespace_id: int, now: datetime
 ) -> pa.Table:
     """Give every memory its verdict, score and forecast, ordered by memory_id (R10, R12)."""
-    reader.define(_SWEEP["define_sweep"])
+    _scope_all(reader, _SWEEP["define_sweep"])
     params = _sweep_params(policy, namespace_id, now)
     return reader.table(
         _SWEEP["explain_sweep"], params | {"half_life_kinds": sorted(policy.half_life_days)}
@@ -137,9 +162,42 @@ def warn_sweep(
     reader: StoreReader, policy: SweepPolicy, *, namespace_id: int, now: datetime
 ) -> list[str]:
     """Name pinned rows that expire all the same and rows that cannot be scored (R5, R9)."""
-    reader.define(_SWEEP["define_sweep"])
+    _scope_all(reader, _SWEEP["define_sweep"])
     rows = reader.rows(_SWEEP["warn_sweep"], _sweep_params(policy, namespace_id, now))
     return [row[0] for row in rows]
+
+
+def _judge_prune(reader: StoreReader, params: Mapping[str, object]) -> _Judged:
+    return _judge(reader, _PRUNE, "prune", params)
+
+
+def _judge(
+    reader: StoreReader, statements: Mapping[str, str], job: str, params: Mapping[str, object]
+) -> _Judged:
+    _scope_all(reader, statements[f"define_{job}"])
+    table = reader.table(statements[f"judge_{job}"], params)
+    verdicts = table.column("verdict").to_pylist()
+    counts = dict(zip(verdicts, table.column("rows").to_pylist(), strict=True))
+    ahead: dict[str, int] = {}
+    if "ahead" in table.column_names:
+        ahead = dict(zip(verdicts, table.column("ahead").to_pylist(), strict=True))
+    return _Judged(counts, ahead, pc.list_flatten(table.column("picked")))
+
+
+def _picked(judged: _Judged) -> pa.Table:
+    return pa.table({"row_no": judged.picked.cast(pa.int64())})
+
+
+def _scope_all(reader: StoreReader, macros: str) -> None:
+    """Let the macros of a rule read every memory."""
+    reader.define(_SCOPE["scope_all"])
+    reader.define(macros)
+
+
+def _scope_picked(reader: StoreReader, rows: pa.Table) -> None:
+    """Let the macros of a rule read only the picked rows (row_no, of this transaction)."""
+    reader.table(_SCOPE["pick_rows"], incoming=rows)
+    reader.define(_SCOPE["scope_picked"])
 
 
 def _prune_params(policy: PrunePolicy, namespace_id: int, now: datetime) -> dict[str, object]:
@@ -155,27 +213,26 @@ def _prune_params(policy: PrunePolicy, namespace_id: int, now: datetime) -> dict
     }
 
 
-def _count_cap(counts: Mapping[str, int], policy: PrunePolicy) -> dict[str, int]:
+def _count_cap(judged: _Judged, policy: PrunePolicy) -> dict[str, int]:
     """Split the candidates into rows over the cap and rows that stay (R9, R13)."""
-    stays = counts["kept_protected"] + counts["kept_grace"] + counts["candidates"]
+    candidates, protected = judged.rows("candidate"), judged.rows("kept_protected")
+    stays = protected + judged.rows("kept_grace") + candidates
     over_cap = 0
     is_capped = policy.max_items > 0
     if is_capped and stays > policy.max_items:
-        room = max(0, policy.max_items - counts["kept_protected"])
-        over_cap = max(0, counts["candidates"] - room)
+        room = max(0, policy.max_items - protected)
+        over_cap = max(0, candidates - room)
     unreachable = max(0, stays - over_cap - policy.max_items) if is_capped else 0
-    kept = {name: counts[name] for name in ("kept_protected", "kept_grace")}
-    return {
-        "scanned": counts["scanned"],
-        "inactive": counts["inactive"],
-        "expired_pending": counts["expired_pending"],
-        "visible": counts["stale"] + stays,
-        "stale": counts["stale"],
+    names = ("inactive", "expired_pending", "stale", "kept_protected", "kept_grace")
+    counters = {name: judged.rows(name) for name in names}
+    hidden = counters["inactive"] + counters["expired_pending"]
+    return counters | {
+        "scanned": hidden + counters["stale"] + stays,
+        "visible": counters["stale"] + stays,
         "over_cap": over_cap,
-        **kept,
-        "kept_other": counts["candidates"] - over_cap,
+        "kept_other": candidates - over_cap,
         "cap_unreachable": unreachable,
-        "clock_anomaly": counts["clock_anomaly"],
+        "clock_anomaly": sum(judged.ahead.get(name, 0) for name in _PRUNE_VISIBLE),
     }
 
 

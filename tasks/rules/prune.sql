@@ -28,7 +28,7 @@ facts AS (
             is_curated_kept
             AND (m.access_count >= 3 OR m.marks <> '[]' OR m.id IN (FROM linked))
         ) AS is_protected
-    FROM memories AS m
+    FROM rule_scope AS m
     WHERE m.namespace_id = namespace
 )
 SELECT
@@ -45,17 +45,15 @@ SELECT
     CASE WHEN cap_order = 'relevance' THEN NULL ELSE f.age_at END AS cap_at
 FROM facts AS f
 
--- name: count_prune
+-- name: judge_prune
+-- One pass over the namespace: how many rows have each verdict, and which rows are stale.
 SELECT
-    count(*) AS scanned,
-    count(*) FILTER (verdict = 'inactive') AS inactive,
-    count(*) FILTER (verdict = 'expired_pending') AS expired_pending,
-    count(*) FILTER (verdict = 'stale') AS stale,
-    count(*) FILTER (verdict = 'kept_protected') AS kept_protected,
-    count(*) FILTER (verdict = 'kept_grace') AS kept_grace,
-    count(*) FILTER (verdict = 'candidate') AS candidates,
-    count(*) FILTER (age_at > $now AND verdict NOT IN ('inactive', 'expired_pending')) AS clock_anomaly
+    verdict,
+    count(*) AS rows,
+    count(*) FILTER (age_at > $now) AS ahead,
+    list(row_no) FILTER (verdict = 'stale') AS picked
 FROM prune_judged($namespace_id, $now, $stale_before, $min_importance::FLOAT, $protect_curated, $grace_us, $cap_order)
+GROUP BY verdict
 
 -- name: cut_prune
 -- The score of the best candidate that has to go: only a prefilter, so that few rows are sorted.
@@ -63,13 +61,18 @@ SELECT quantile_disc(cap_score - CASE WHEN is_ahead THEN 10 ELSE 0 END, ($over_c
 FROM prune_judged($namespace_id, $now, $stale_before, $min_importance::FLOAT, $protect_curated, $grace_us, $cap_order)
 WHERE verdict = 'candidate'
 
+-- name: pick_prune
+-- The candidates up to the cut: the rows over the cap, and those that tie with the last of them.
+SELECT row_no
+FROM prune_judged($namespace_id, $now, $stale_before, $min_importance::FLOAT, $protect_curated, $grace_us, $cap_order)
+WHERE verdict = 'candidate' AND cap_score - CASE WHEN is_ahead THEN 10 ELSE 0 END <= $cut
+
 -- name: decide_prune
 -- Stale rows by id, then rows over the cap by rank: the order of apply (spec/prune.md R7, R9, R10, R17).
 WITH judged AS (
     SELECT *
     FROM prune_judged($namespace_id, $now, $stale_before, $min_importance::FLOAT, $protect_curated, $grace_us, $cap_order)
-    WHERE verdict = 'stale'
-        OR (verdict = 'candidate' AND cap_score - CASE WHEN is_ahead THEN 10 ELSE 0 END <= $cut)
+    WHERE verdict IN ('stale', 'candidate')
 ),
 ranked AS (
     SELECT

@@ -74,7 +74,7 @@ facts AS (
         m.pinned OR (
             m.marks <> '[]' AND regexp_matches(m.marks, '"(tag|metadata):(keep|pinned|protected)"')
         ) AS is_pinned
-    FROM memories AS m
+    FROM rule_scope AS m
     LEFT JOIN readers AS r ON r.memory_id = m.id
     WHERE m.namespace_id = namespace
 )
@@ -98,25 +98,15 @@ SELECT
     END AS verdict
 FROM facts AS f
 
--- name: count_sweep
-SELECT
-    count(*) AS scanned,
-    count(*) FILTER (verdict = 'expired') AS expired,
-    count(*) FILTER (verdict = 'cold') AS cold,
-    count(*) FILTER (verdict = 'purge') AS purge,
-    count(*) FILTER (verdict = 'kept_hot') AS kept_hot,
-    count(*) FILTER (verdict = 'exempt_kind') AS exempt_kind,
-    count(*) FILTER (verdict = 'exempt_pinned') AS exempt_pinned,
-    count(*) FILTER (verdict = 'unscorable') AS unscorable,
-    count(*) FILTER (verdict = 'expired_pending') AS expired_pending,
-    count(*) FILTER (verdict = 'tombstone_waiting') AS tombstone_waiting,
-    count(*) FILTER (verdict = 'inactive') AS inactive,
-    count(*) FILTER (status = 'active' AND verdict NOT IN ('expired', 'expired_pending')) AS visible
+-- name: judge_sweep
+-- One pass over the namespace: how many rows have each verdict, and which rows are decisions.
+SELECT verdict, count(*) AS rows, list(row_no) FILTER (verdict IN ('expired', 'cold', 'purge')) AS picked
 FROM sweep_judged(
     $namespace_id, $now, $ttl, $purge_before, $evicts_episodic, $evicts_procedural, $evicts_working,
     $decay_episodic, $decay_procedural, $decay_working, $salience_default, $sigma, $mu, $breadth_weight,
     $cold_threshold
 )
+GROUP BY verdict
 
 -- name: decide_sweep
 -- What would go, in the order of apply: expired, cold, purge, each by id (spec/sweep.md R12, R13).

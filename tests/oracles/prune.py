@@ -207,8 +207,12 @@ def _decide(row: Row, rank: int | None, fields: PruneFields, now: int) -> Decisi
 
 
 def _add_carries(decisions: Sequence[Decision], scope: Sequence[Row]) -> dict[str, str]:
-    """Write `carries` into each decision and return the verdicts of the carried rows (R19)."""
-    carries = carry_ancestors(scope, [str(decision["id"]) for decision in decisions])
+    """Write `carries` into each decision and return the verdicts of the carried rows (R19).
+
+    Heads stand in the order of apply: stale by id, then over_cap by rank.
+    """
+    in_apply_order = sorted(decisions, key=lambda decision: cast("int", decision.get("rank", 0)))
+    carries = carry_ancestors(scope, [str(decision["id"]) for decision in in_apply_order])
     for decision in decisions:
         decision["carries"] = carries[str(decision["id"])]
     return {ancestor: "carried" for ancestors in carries.values() for ancestor in ancestors}

@@ -115,15 +115,17 @@ def days_until_cold(row: Row, policy: Mapping[str, object], now: int) -> float |
     """Forecast in how many days the score has fallen to the threshold (R10).
 
     Returns:
-        0 if the row is cold, None if it is not scored or stays above for 36,500 days.
+        0 if the score is at the threshold already, None if it is not scored or stays above it for
+        36,500 days.
     """
     fields = cast("SweepFields", policy)
     threshold, verdict = fields["cold_threshold"], _verdict(row, fields, now)
     if threshold == 0 or verdict not in SCORED:
         return None
-    if verdict == "cold":
+    scored = score(row, policy, now)
+    if scored.score <= threshold:
         return 0.0
-    if score(row, policy, now).access_term == 0:
+    if scored.access_term == 0:
         return _time_until(row, fields, now)
     return _bisect_until(row, fields, now)
 
@@ -224,10 +226,10 @@ def _terms(
 
 
 def _time_until(row: Row, fields: SweepFields, now: int) -> float | None:
-    """Solve the time term for the threshold; the row is scored and not cold."""
+    """Solve the time term for the threshold, which the score is above."""
     (rate, _), salience = _decay_rate(row, fields), _salience(row, fields)
     if rate == 0:
-        return 0.0 if salience == fields["cold_threshold"] else None
+        return None
     raw_age_days = (now - age_clock(row).at) / 86400000000.0
     days = max(0.0, math.log(salience / fields["cold_threshold"]) / rate - raw_age_days)
     return days if days <= FORECAST_DAYS else None
@@ -238,8 +240,6 @@ def _bisect_until(row: Row, fields: SweepFields, now: int) -> float | None:
     low, high = 0.0, FORECAST_DAYS
     if _score_after(row, fields, now, high) > fields["cold_threshold"]:
         return None
-    if _score_after(row, fields, now, low) <= fields["cold_threshold"]:
-        return low
     while low < (middle := (low + high) / 2.0) < high:
         if _score_after(row, fields, now, middle) > fields["cold_threshold"]:
             low = middle

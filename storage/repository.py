@@ -1,0 +1,244 @@
+"""The one place where hosts change memories: atomic, replayable change sets.
+
+A set is one transaction under the exclusive lock: replay lookup, operations on staged copies,
+graph checks, then history rows and compare-and-swap per memory. Source: spec/repository.md R11-R25.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from storage.change_digest import digest_change_set
+from storage.change_errors import IdempotencyConflictError
+from storage.changes import AddRelation, ChangeSet, Create, RemoveRelation, parse_change_set
+from storage.errors import RevisionConflictError
+from storage.gateway import Store, StoreReader, StoreWriter
+from storage.graph import Surroundings, check_graph
+from storage.memories import (
+    EVIDENCE_SCHEMA,
+    MEMORY_SCHEMA,
+    RELATION_SCHEMA,
+    REVISION_SCHEMA,
+    encode_labels,
+    insert_evidence,
+    insert_memories,
+    insert_relations,
+    insert_revisions,
+    read_status_before,
+)
+from storage.models import MemoryRecord, Namespace
+from storage.namespaces import ensure_namespace, find_namespace, read_sequence, step_sequence
+from storage.queries import read_statements
+from storage.records import (
+    evidence_rows,
+    memory_row,
+    read_history,
+    read_record,
+    read_records,
+    relation_rows,
+    revision_rows,
+)
+from storage.staging import Stage, Staged, run_operations
+
+_SQL = read_statements("storage.sql", "repository")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One memory of a change set's result; `record` is None once it was purged or erased."""
+
+    memory_id: str
+    revision: int
+    record: MemoryRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """What a change set made: the memories sorted by id, and the namespace's sequence after it."""
+
+    sequence: int
+    replayed: bool
+    memories: tuple[Changed, ...]
+
+
+def apply_change_set(store: Store, values: Mapping[str, Any]) -> ChangeResult:
+    """Apply a change set, or give its first result again.
+
+    Args:
+        store: The store; no lock may be held.
+        values: {idempotency_key, namespace, occurred_at, operations} as in spec/repository.md R11.
+
+    Raises:
+        AdmissionError: Malformed, or times that do not fit.
+        LimitExceededError: Over a limit.
+        ConflictError: A key with other input, or a revision that is not the expected one.
+        MaintenanceError: Any other refusal of spec/repository.md 4.4; nothing was stored.
+    """
+    change_set = parse_change_set(values)
+    with store.write() as writer:
+        return commit_change_set(writer, change_set)
+
+
+def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResult:
+    """Apply a parsed change set in the open transaction."""
+    owner = ensure_namespace(writer, change_set.namespace).namespace_id
+    digest, _ = digest_change_set(change_set)
+    known = _find_result(writer, owner, change_set.idempotency_key, digest)
+    if known is not None:
+        return known
+    stage = _load(writer, owner, change_set)
+    run_operations(change_set, stage)
+    check_graph(stage.memories, _look_around(writer, owner, stage))
+    changed = {name: one for name, one in sorted(stage.memories.items()) if one.is_changed}
+    _write(writer, owner, changed, change_set)
+    step_sequence(writer, owner)
+    sequence = read_sequence(writer, owner)
+    results = [[name, one.current.revision] for name, one in changed.items()]
+    writer.execute(
+        _SQL["insert_change_set"],
+        {
+            "namespace_id": owner,
+            "key": change_set.idempotency_key,
+            "digest": digest,
+            "sequence": sequence,
+            "results": json.dumps(results, ensure_ascii=False),
+            "occurred_at": change_set.occurred_at,
+        },
+    )
+    memories = tuple(
+        Changed(name, one.current.revision, one.current) for name, one in changed.items()
+    )
+    return ChangeResult(sequence, replayed=False, memories=memories)
+
+
+def read_state(
+    reader: StoreReader, namespace: Namespace, memory_id: str, revision: int | None = None
+) -> MemoryRecord | None:
+    """Read a memory as it is, or as it was at a revision; None if that is not there."""
+    owner = find_namespace(reader, namespace)
+    if owner is None:
+        return None
+    return _read_at(reader, owner.namespace_id, memory_id, revision)
+
+
+def _read_at(
+    reader: StoreReader, namespace_id: int, memory_id: str, revision: int | None
+) -> MemoryRecord | None:
+    record = read_record(reader, namespace_id, memory_id)
+    if record is None or revision in {None, record.revision}:
+        return record
+    for state in read_history(reader, namespace_id, memory_id):
+        if state.revision == revision:
+            fields = {name: getattr(state, name) for name in type(state).model_fields}
+            return record.model_copy(update=fields)
+    return None
+
+
+def _find_result(
+    reader: StoreReader, namespace_id: int, key: str, digest: str
+) -> ChangeResult | None:
+    params = {"namespace_id": namespace_id, "key": key}
+    rows = reader.rows(_SQL["find_change_set"], params)
+    if not rows:
+        return None
+    stored, sequence, results = rows[0]
+    if stored != digest:
+        raise IdempotencyConflictError(key)
+    memories = tuple(
+        Changed(name, revision, _read_at(reader, namespace_id, name, revision))
+        for name, revision in json.loads(results)
+    )
+    return ChangeResult(sequence, replayed=True, memories=memories)
+
+
+def _load(reader: StoreReader, namespace_id: int, change_set: ChangeSet) -> Stage:
+    names: set[str] = set()
+    for operation in change_set.operations:
+        if isinstance(operation, Create):
+            edges = operation.memory.relations
+            names |= {operation.memory.id, *(edge.target_id for edge in edges)}
+        else:
+            names.add(operation.memory_id)
+            if isinstance(operation, AddRelation | RemoveRelation):
+                names.add(operation.relation.target_id)
+    records = read_records(reader, namespace_id, sorted(names))
+    staged = {name: Staged([record]) for name, record in records.items()}
+    return Stage(
+        change_set.occurred_at,
+        staged,
+        lambda memory_id: read_status_before(reader, namespace_id, memory_id),
+    )
+
+
+def _look_around(reader: StoreReader, namespace_id: int, stage: Stage) -> Surroundings:
+    """Read what the changed memories touch and the stage does not hold."""
+    changed = {name: one for name, one in stage.memories.items() if one.is_changed}
+    touched = {
+        edge.target_id
+        for one in changed.values()
+        for state in (one.states[0], one.current)
+        for edge in state.relations
+    } - stage.memories.keys()
+    owner = {"namespace_id": namespace_id}
+    statuses = dict(reader.rows(_SQL["find_statuses"], {**owner, "ids": sorted(touched)}))
+    edges = reader.rows(_SQL["find_edges_to"], {**owner, "ids": sorted(changed)})
+    return Surroundings(statuses, frozenset(edges))
+
+
+def _write(
+    writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], change_set: ChangeSet
+) -> None:
+    new = [_with_history(one) for one in changed.values() if one.is_new]
+    old = [one for one in changed.values() if not one.is_new]
+    told = [_with_history(one) for one in old]
+    rows = [
+        memory_row(one, namespace_id, origin_digest=None, clock=change_set.occurred_at)
+        for one in new
+    ]
+    insert_memories(writer, pa.Table.from_pylist(rows, schema=MEMORY_SCHEMA))
+    history = [row for one in [*new, *told] for row in revision_rows(one, namespace_id)]
+    insert_revisions(writer, pa.Table.from_pylist(history, schema=REVISION_SCHEMA))
+    first = {one.current.id: one.states[0].revision for one in old}
+    evidence = [row for one in [*new, *told] for row in evidence_rows(one, namespace_id)]
+    fresh = [row for row in evidence if row["since_revision"] > first.get(row["memory_id"], 0)]
+    insert_evidence(writer, pa.Table.from_pylist(fresh, schema=EVIDENCE_SCHEMA))
+    _write_edges(writer, [*new, *told], first, namespace_id)
+    for one in old:
+        _swap(writer, namespace_id, one)
+
+
+def _with_history(one: Staged) -> MemoryRecord:
+    return one.current.model_copy(update={"history": tuple(one.states[:-1])})
+
+
+def _write_edges(
+    writer: StoreWriter,
+    records: Iterable[MemoryRecord],
+    first: Mapping[str, int],
+    namespace_id: int,
+) -> None:
+    fresh = []
+    for record in records:
+        for row in relation_rows(record, namespace_id):
+            if row["since_revision"] > first.get(record.id, 0):
+                fresh.append(row)
+            elif row["until_revision"] is not None:
+                names = ("namespace_id", "memory_id", "kind", "target_id", "until_revision")
+                writer.execute(_SQL["end_edge"], {name: row[name] for name in names})
+    insert_relations(writer, pa.Table.from_pylist(fresh, schema=RELATION_SCHEMA))
+
+
+def _swap(writer: StoreWriter, namespace_id: int, one: Staged) -> None:
+    """Replace the stored state, if it is still the one that was read."""
+    record, expected = one.current, one.states[0].revision
+    names = ("revision", "content", "confidence", "importance", "salience", "pinned", "updated_at")
+    clocks = ("content_at", "expires_at", "restored_at", "tombstoned_at")
+    params: dict[str, object] = {name: getattr(record, name) for name in names + clocks}
+    params |= encode_labels(record.tags, record.metadata)
+    params |= {"status": record.status.value, "revision_kind": record.revision_kind.value}
+    params |= {"namespace_id": namespace_id, "memory_id": record.id, "expected_revision": expected}
+    if writer.execute(_SQL["change_state"], params) != 1:
+        raise RevisionConflictError(record.id, expected=expected, actual=expected)

@@ -1,0 +1,48 @@
+-- name: find_change_set
+SELECT digest, sequence, results
+FROM change_sets
+WHERE namespace_id = $namespace_id AND idempotency_key = $key
+
+-- name: insert_change_set
+INSERT INTO change_sets (namespace_id, idempotency_key, digest, sequence, results, occurred_at)
+VALUES ($namespace_id, $key, $digest, $sequence, $results, $occurred_at)
+
+-- name: find_statuses
+SELECT id, status
+FROM memories
+WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
+ORDER BY id
+
+-- name: find_edges_to
+SELECT memory_id, kind, target_id
+FROM relations
+WHERE namespace_id = $namespace_id
+    AND until_revision IS NULL
+    AND target_id IN (SELECT unnest($ids::TEXT[]))
+ORDER BY memory_id, kind, target_id
+
+-- name: change_state
+UPDATE memories
+SET
+    revision = $revision, revision_kind = $revision_kind, status = $status, content = $content,
+    confidence = $confidence, importance = $importance, salience = $salience, tags = $tags,
+    metadata = $metadata, pinned = $pinned, marks = $marks, updated_at = $updated_at,
+    content_at = $content_at, expires_at = $expires_at, restored_at = $restored_at,
+    tombstoned_at = $tombstoned_at
+WHERE namespace_id = $namespace_id AND id = $memory_id AND revision = $expected_revision
+
+-- name: end_edge
+UPDATE relations
+SET until_revision = $until_revision
+WHERE namespace_id = $namespace_id
+    AND memory_id = $memory_id
+    AND kind = $kind
+    AND target_id = $target_id
+    AND until_revision IS NULL
+
+-- name: read_revision
+SELECT
+    revision, revision_kind, kind, status, content, confidence, importance, salience, tags, metadata,
+    pinned, updated_at, expires_at
+FROM revisions
+WHERE namespace_id = $namespace_id AND memory_id = $memory_id AND revision = $revision

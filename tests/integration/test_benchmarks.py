@@ -1,0 +1,76 @@
+import pyarrow as pa
+import pytest
+from benchmarks.data import Seed, make_memories, seed_rows
+from benchmarks.measure import (
+    HAS_NO_DECISIONS,
+    JOBS,
+    OURS,
+    digest_pairs,
+    find_implementations,
+    measure,
+)
+from benchmarks.report import fit_exponent, pick_best, tabulate_jobs, tabulate_ratios
+from benchmarks.rounds import RESULT_SCHEMA, measure_apart
+
+from storage.gateway import DATABASE_FILE
+
+ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def seed(tmp_path_factory: pytest.TempPathFactory) -> Seed:
+    return seed_rows(tmp_path_factory.mktemp("seed"), ROWS)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_all_implementations_decide_the_same(job: str, seed: Seed) -> None:
+    names = [name for name in find_implementations(job) if name not in HAS_NO_DECISIONS]
+    found = {name: measure(job, name, seed) for name in names}
+    said = {(one.decisions, one.digest) for one in found.values()}
+    assert len(said) == 1
+    assert found[OURS].decisions > 0
+
+
+def test_measuring_leaves_the_seed_alone(seed: Seed) -> None:
+    before = (seed.store / DATABASE_FILE).read_bytes()
+    measure("sweep plan", OURS, seed)
+    assert (seed.store / DATABASE_FILE).read_bytes() == before
+
+
+def test_a_process_of_its_own_says_the_same(seed: Seed) -> None:
+    here = measure("sweep plan", "python loop", seed)
+    apart = measure_apart("sweep plan", "python loop", seed)
+    assert apart.keys() == set(RESULT_SCHEMA.names)
+    assert (apart["decisions"], apart["digest"]) == (here.decisions, here.digest)
+
+
+def test_memories_are_the_same_each_time() -> None:
+    assert make_memories(50).equals(make_memories(50))
+
+
+def test_digest_does_not_depend_on_the_order() -> None:
+    pairs = [("cold", "a"), ("expired", "b")]
+    assert digest_pairs(pairs) == digest_pairs(pairs[::-1])
+    assert digest_pairs(pairs) != digest_pairs([("cold", "b"), ("expired", "a")])
+
+
+def test_a_peer_that_decides_otherwise_is_void() -> None:
+    results = _results(("ours", 2, "aa"), ("sqlite", 2, "ab"), ("floor", 0, "00"))
+    bests = pick_best(results)
+    assert [best.is_void for best in bests] == [False, True, False]
+    assert tabulate_ratios(bests).row_count == 1
+    assert [table.row_count for table in tabulate_jobs(bests)] == [3]
+
+
+def test_exponent_is_the_slope_over_the_sizes() -> None:
+    assert fit_exponent([(10, 1.0), (100, 10.0), (1000, 100.0)]) == pytest.approx(1.0)
+    assert fit_exponent([(10, 1.0), (10, 2.0)]) is None
+
+
+def _results(*said: tuple[str, int, str]) -> pa.Table:
+    times = {"wall_s": 1.0, "cpu_s": 1.0, "peak_rss_bytes": 1, "load_1m": 0.0}
+    rows = [
+        {"job": "sweep plan", "rows": 9, "implementation": name, "decisions": n, "digest": digest}
+        for name, n, digest in said
+    ]
+    return pa.Table.from_pylist([row | times for row in rows], schema=RESULT_SCHEMA)
