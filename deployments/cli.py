@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from deployments import render
 from deployments.cli_jobs import jobs_app
+from deployments.cli_reading import reading_app
 from deployments.console import Output
 from deployments.desk import EXIT_BUSY, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Desk, Now, Where
 from deployments.options import parse_choice, parse_metadata, parse_moment, parse_selector
@@ -177,6 +178,7 @@ def demo(
 
 
 app.add_typer(jobs_app)
+app.add_typer(reading_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

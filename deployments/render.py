@@ -203,6 +203,29 @@ def render_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
             console.print(f"{run['run_id']}: {run['error']}", style="red")
 
 
+def render_hits(console: Console, hits: Sequence[Mapping[str, Any]]) -> None:
+    """Print what was recalled, best first."""
+    if not hits:
+        console.print("nothing fits")
+        return
+    table = _table(_ids(hits), "score", "channel", "content")
+    for hit in hits:
+        table.add_row(
+            Text(hit["id"]), _number(hit["score"], 3), hit["channel"], Text(hit["content"])
+        )
+    console.print(table)
+
+
+def render_checks(console: Console, checks: Sequence[Mapping[str, Any]]) -> None:
+    """Print what was checked and what breaks it."""
+    table = _table("check", "broken", "such as")
+    for check in checks:
+        style = "red" if check["broken"] else ""
+        examples = Text(", ".join(check["examples"]))
+        table.add_row(check["name"], str(check["broken"]), examples, style=style)
+    console.print(table)
+
+
 def _figures(found: int, applied: int, skipped: Mapping[str, int], failed: int) -> str:
     parts = {"applied": applied, **skipped, "failed": failed}
     shown = [f"{name} {count}" for name, count in parts.items() if count]

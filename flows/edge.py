@@ -12,3 +12,8 @@ def read_clock() -> datetime:
 def new_run_id() -> str:
     """Make a fresh id for a run."""
     return f"run_{uuid.uuid4().hex[:12]}"
+
+
+def new_event_id() -> str:
+    """Make a fresh id for an access event."""
+    return f"use_{uuid.uuid4().hex}"

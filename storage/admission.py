@@ -44,6 +44,7 @@ from storage.records import (
     relation_rows,
     revision_rows,
 )
+from storage.terms import insert_terms, term_rows
 
 _SQL = read_statements("storage.sql", "admission")
 _LINK_SCHEMA = pa.schema(
@@ -212,6 +213,8 @@ def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock:
         for record in records
     ]
     insert_memories(writer, pa.Table.from_pylist(memories, schema=MEMORY_SCHEMA))
+    texts = ((record.id, record.content) for record in records)
+    insert_terms(writer, term_rows(texts, namespace_id))
     insert_revisions(writer, _gather(revision_rows, records, namespace_id, REVISION_SCHEMA))
     insert_evidence(writer, _gather(evidence_rows, records, namespace_id, EVIDENCE_SCHEMA))
     insert_relations(writer, _gather(relation_rows, records, namespace_id, RELATION_SCHEMA))

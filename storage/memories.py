@@ -23,6 +23,7 @@ from storage.marks import find_marks
 from storage.models import RevisionKind, Status
 from storage.namespaces import step_sequence
 from storage.queries import read_statements
+from storage.terms import insert_terms, term_rows
 
 _SQL = read_statements("storage.sql", "memories")
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -234,9 +235,11 @@ def revise_memory(  # noqa: PLR0913 - whose, which, expected, what, when
     if row["status"] in {Status.SUPERSEDED, Status.TOMBSTONED}:
         raise FrozenMemoryError(memory_id, row["status"])
     changes = {"content": content, "content_at": max(at, row["updated_at"])}
-    return _change(
+    revision = _change(
         writer, namespace_id, row, revision_kind=RevisionKind.CORRECTED, at=at, changes=changes
     )
+    insert_terms(writer, term_rows([(memory_id, content)], namespace_id))
+    return revision
 
 
 def restore_memory(

@@ -11,6 +11,7 @@ from storage.errors import ConflictError
 from storage.gateway import StoreWriter
 from storage.namespaces import step_sequence
 from storage.queries import read_statements
+from storage.terms import delete_terms
 
 _SQL = read_statements("storage.sql", "removal")
 _TABLES = ("revisions", "evidence", "relations", "access_events")
@@ -45,6 +46,7 @@ def remove_marked(writer: StoreWriter, namespace_id: int, *, now: datetime) -> b
         writer.execute(_SQL["keep_neighbours"], owner)
         writer.execute(_SQL["end_edges"], owner)
         writer.execute(_SQL["step_neighbours"], {**owner, "now": now})
+    delete_terms(writer, namespace_id)
     marked = writer.rows(_SQL["count_removed"])[0][0]
     removed = writer.execute(_SQL["delete_memories"], owner)
     if removed != marked:

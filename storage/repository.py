@@ -42,6 +42,7 @@ from storage.records import (
     revision_rows,
 )
 from storage.staging import Stage, Staged, run_operations
+from storage.terms import insert_terms, term_rows
 
 _SQL = read_statements("storage.sql", "repository")
 
@@ -208,6 +209,13 @@ def _write(
     _write_edges(writer, [*new, *told], first, namespace_id)
     for one in old:
         _swap(writer, namespace_id, one)
+    written = [one.current for one in changed.values() if _has_new_text(one)]
+    texts = ((record.id, record.content) for record in written)
+    insert_terms(writer, term_rows(texts, namespace_id))
+
+
+def _has_new_text(one: Staged) -> bool:
+    return one.is_new or one.states[0].content != one.current.content
 
 
 def _with_history(one: Staged) -> MemoryRecord:

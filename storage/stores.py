@@ -11,6 +11,7 @@ from storage.migrate import Migration, apply_migrations, check_schema, read_migr
 from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import ensure_namespace
 from storage.queries import read_statements
+from storage.terms import index_missing
 
 _SQL = read_statements("storage.sql", "stores")
 
@@ -52,6 +53,8 @@ def create_store(
                 params = {"name": name, "value": str(uuid.uuid4())}
                 writer.execute(_SQL["insert_meta"], params)
             ensure_namespace(writer, DEFAULT_NAMESPACE)
+        if applied:
+            index_missing(writer)
     return store, applied
 
 

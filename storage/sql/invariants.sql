@@ -114,3 +114,9 @@ FROM (
 INNER JOIN memories AS m ON m.namespace_id = c.namespace_id AND m.id = (c.result[1] ->> '$')
 WHERE (c.result[2] ->> '$')::BIGINT > m.revision
 ORDER BY ALL
+
+-- name: text_not_indexed
+SELECT namespace_id, id
+FROM memories
+WHERE text_number IS NULL
+ORDER BY ALL

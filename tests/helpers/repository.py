@@ -150,7 +150,7 @@ def _snapshot(store: Store, step: Said) -> Said:
     namespace = Namespace.model_validate(request.pop("namespace"))
     with store.read() as reader:
         snapshot = take_snapshot(reader, namespace, **request)
-    said = {"profile": snapshot.profile, "statuses": list(snapshot.statuses)}
+    said: Said = {"profile": snapshot.profile, "statuses": list(snapshot.statuses)}
     said |= {"byte_count": snapshot.byte_count, "digest": snapshot.digest}
     return {"snapshot": {**said, "ids": list(snapshot.ids)}}
 

@@ -22,7 +22,12 @@ def evidence(uri: str, minute: int = 0, kind: str = "manual") -> dict[str, Any]:
 
 def create(memory_id: str, content: str = "alpha", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Give a create operation of an active memory with decision evidence."""
-    memory = {"id": memory_id, "kind": "semantic", "status": "active", "content": content}
+    memory: dict[str, Any] = {
+        "id": memory_id,
+        "kind": "semantic",
+        "status": "active",
+        "content": content,
+    }
     memory |= {"evidence": [evidence(f"e://{memory_id}")], "created_at": at(0)}
     return {"op": "create", "memory": {**memory, **fields}}
 

@@ -14,7 +14,7 @@ from benchmarks.rounds import RESULT_SCHEMA, measure_apart
 
 from storage.gateway import DATABASE_FILE
 
-ROWS = 200
+ROWS = 300
 
 
 @pytest.fixture(scope="module")

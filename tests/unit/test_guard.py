@@ -8,7 +8,7 @@ from math import floor
 import pytest
 from helpers.rows import memory_table
 from helpers.runs import dump_tables, plan_id_of, request_job, run_one
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import Store
@@ -73,6 +73,7 @@ def test_confirmation_of_another_plan_is_refused_although_no_limit_is_hit(now: d
     assert refused.value.facts == {"plan_id": "plan_1", "limit": "confirm_plan_id"}
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(
     percent=st.integers(1, 100),
     visible=st.integers(0, 200_000),
