@@ -26,7 +26,7 @@ from storage.lexical import (
     is_searchable,
     tokenize,
 )
-from storage.models import Kind, round_to_f32
+from storage.models import round_to_f32
 from storage.queries import read_statements
 
 _SQL = read_statements("storage.sql", "terms")
@@ -43,7 +43,7 @@ _BATCH = 20_000
 # Matches to rank at once; beyond, reading their ids costs more than narrowing them first.
 _FEW = 1_000
 # How many matches with equal score and time narrowing takes along; with more it is left out.
-_SPARE = 200
+_SPARE = 30
 # How many times the limit must match at least as well before the weaker matches are left out.
 _ENOUGH = 4
 
@@ -156,7 +156,8 @@ def search_terms(  # noqa: PLR0913 - a query has this many parts
     """
     params: dict[str, object] = {
         "namespace_id": namespace_id,
-        "kinds": list(kinds) or [kind.value for kind in Kind],
+        "kinds": list(kinds),
+        "all_kinds": not kinds,
         "statuses": list(statuses),
         "live_at": live_at,
     }

@@ -137,25 +137,36 @@ def sort_hits(hits: Iterable[Hit]) -> list[Hit]:
 def _related(
     reader: StoreReader, namespace: Namespace, hits: list[Hit], policy: RecallPolicy, now: datetime
 ) -> list[Hit]:
-    """Follow related_to edges of the hits, one hop, each target once, within the budget."""
     owner = find_namespace(reader, namespace)
     if owner is None:
         return []
     seeds = read_records(reader, owner.namespace_id, [hit.memory_id for hit in hits])
-    tried = {hit.memory_id for hit in hits}
-    wanted: list[tuple[Hit, str]] = []
-    for hit in hits:
-        for edge in seeds[hit.memory_id].relations:
-            is_new = edge.kind == RelationKind.RELATED_TO and edge.target_id not in tried
-            if is_new and len(wanted) < policy.max_related_lookups:
-                tried.add(edge.target_id)
-                wanted.append((hit, edge.target_id))
+    wanted = list_targets(hits, seeds, budget=policy.max_related_lookups)
     records = read_records(reader, owner.namespace_id, [target for _, target in wanted])
     return [
         _hang_on(hit, records[target])
         for hit, target in wanted
         if target in records and _is_served(records[target], policy, now)
     ]
+
+
+def list_targets(
+    hits: Iterable[Hit], seeds: Mapping[str, MemoryRecord], *, budget: int
+) -> list[tuple[Hit, str]]:
+    """List what to look up: related_to edges of the hits, one hop, each target once.
+
+    A lookup that finds nothing is spent as well.
+    """
+    hits = list(hits)
+    tried = {hit.memory_id for hit in hits}
+    wanted: list[tuple[Hit, str]] = []
+    for hit in hits:
+        for edge in seeds[hit.memory_id].relations:
+            is_new = edge.kind == RelationKind.RELATED_TO and edge.target_id not in tried
+            if is_new and len(wanted) < budget:
+                tried.add(edge.target_id)
+                wanted.append((hit, edge.target_id))
+    return wanted
 
 
 def _hang_on(seed: Hit, record: MemoryRecord) -> Hit:

@@ -87,7 +87,7 @@ FROM incoming AS f
 INNER JOIN memories AS m ON m.text_number = f.text_number
 WHERE m.namespace_id = $namespace_id
     AND list_contains($statuses::TEXT[], m.status)
-    AND list_contains($kinds::TEXT[], m.kind)
+    AND ($all_kinds OR list_contains($kinds::TEXT[], m.kind))
     AND ($live_at::TIMESTAMPTZ IS NULL OR m.expires_at IS NULL OR m.expires_at > $live_at)
 ORDER BY f.matched DESC, m.updated_at DESC
 LIMIT $limit
@@ -98,7 +98,7 @@ FROM incoming AS f
 INNER JOIN memories AS m ON m.text_number = f.text_number
 WHERE m.namespace_id = $namespace_id
     AND list_contains($statuses::TEXT[], m.status)
-    AND list_contains($kinds::TEXT[], m.kind)
+    AND ($all_kinds OR list_contains($kinds::TEXT[], m.kind))
     AND ($live_at::TIMESTAMPTZ IS NULL OR m.expires_at IS NULL OR m.expires_at > $live_at)
 ORDER BY f.matched DESC, m.updated_at DESC, m.id
 LIMIT $limit
@@ -108,7 +108,7 @@ SELECT m.id, m.revision, m.kind, m.status, m.content, m.updated_at, m.expires_at
 FROM memories AS m
 WHERE m.namespace_id = $namespace_id
     AND list_contains($statuses::TEXT[], m.status)
-    AND list_contains($kinds::TEXT[], m.kind)
+    AND ($all_kinds OR list_contains($kinds::TEXT[], m.kind))
     AND ($live_at::TIMESTAMPTZ IS NULL OR m.expires_at IS NULL OR m.expires_at > $live_at)
 ORDER BY m.updated_at DESC, m.id
 LIMIT $limit
@@ -118,7 +118,7 @@ SELECT m.id, m.revision, m.kind, m.status, m.content, m.updated_at, m.expires_at
 FROM memories AS m
 WHERE m.namespace_id = $namespace_id
     AND list_contains($statuses::TEXT[], m.status)
-    AND list_contains($kinds::TEXT[], m.kind)
+    AND ($all_kinds OR list_contains($kinds::TEXT[], m.kind))
     AND ($live_at::TIMESTAMPTZ IS NULL OR m.expires_at IS NULL OR m.expires_at > $live_at)
     AND EXISTS (
         SELECT 1

@@ -14,7 +14,7 @@ from benchmarks.rounds import RESULT_SCHEMA, measure_apart
 
 from storage.gateway import DATABASE_FILE
 
-ROWS = 300
+ROWS = 500
 
 
 @pytest.fixture(scope="module")
