@@ -6,7 +6,7 @@ Source: spec/repository.md R21, R22.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from storage.change_errors import EvidenceRequiredError, RelationTargetError
+from storage.change_errors import RelationTargetError
 from storage.errors import InvariantError
 from storage.models import MemoryRecord, Relation, RelationKind, RevisionKind, Status
 from storage.staging import Staged
@@ -28,7 +28,6 @@ def check_graph(memories: Mapping[str, Staged], around: Surroundings) -> None:
 
     Raises:
         RelationTargetError: An edge leads to nothing.
-        EvidenceRequiredError: An active memory has no evidence.
         InvariantError: An edge has one end, or does not fit the statuses.
     """
     for staged in memories.values():
@@ -38,8 +37,6 @@ def check_graph(memories: Mapping[str, Staged], around: Surroundings) -> None:
 
 def _check_memory(staged: Staged, memories: Mapping[str, Staged], around: Surroundings) -> None:
     record = staged.current
-    if record.status == Status.ACTIVE and not record.evidence:
-        raise EvidenceRequiredError(record.id, "any")
     before = () if staged.is_new else staged.states[0].relations
     for edge in dict.fromkeys([*before, *record.relations]):
         _check_edge(record, edge, memories, around)

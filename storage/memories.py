@@ -1,7 +1,7 @@
-"""Memories, their earlier revisions, evidence and relations: read, insert, change.
+"""Memories, their earlier revisions, evidence and relations: the columns, read and insert.
 
-A change names the revision that it expects, keeps the replaced state as a row of `revisions`, and
-moves the namespace's sequence; created_at, access figures and salience survive it.
+Changes go through `storage.repository`, accesses through `storage.access`, removals through
+`storage.removal`.
 """
 
 import json
@@ -13,17 +13,12 @@ import pyarrow as pa
 
 from storage.digests import encode_json
 from storage.errors import (
-    AdmissionError,
-    FrozenMemoryError,
     MemoryNotFoundError,
-    RevisionConflictError,
 )
 from storage.gateway import StoreReader, StoreWriter
 from storage.marks import find_marks
-from storage.models import RevisionKind, Status
-from storage.namespaces import step_sequence
+from storage.models import Status
 from storage.queries import read_statements
-from storage.terms import insert_terms, term_rows
 
 _SQL = read_statements("storage.sql", "memories")
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -184,117 +179,11 @@ def list_live(
     return reader.records(_SQL["list_live"], params)
 
 
-def annotate_memory(
-    writer: StoreWriter,
-    namespace_id: int,
-    memory_id: str,
-    *,
-    expected_revision: int | None = None,
-    at: datetime,
-    **changes: object,
-) -> int:
-    """Change tags, metadata, pinned, expires_at, importance or salience; give the new revision.
-
-    Raises:
-        MemoryNotFoundError: No such memory.
-        RevisionConflictError: It has another revision than `expected_revision`.
-        FrozenMemoryError: It is superseded or tombstoned.
-        AdmissionError: Nothing would change, or a field cannot be annotated.
-    """
-    allowed = {"tags", "metadata", "pinned", "expires_at", "importance", "salience"}
-    unknown = sorted(changes.keys() - allowed)
-    if unknown:
-        raise AdmissionError(unknown[0], "cannot be annotated")
-    row = _read_expected(writer, namespace_id, memory_id, expected_revision)
-    if row["status"] in {Status.SUPERSEDED, Status.TOMBSTONED}:
-        raise FrozenMemoryError(memory_id, row["status"])
-    if all(row[field] == value for field, value in changes.items()):
-        raise AdmissionError("changes", "would change nothing")
-    return _change(
-        writer, namespace_id, row, revision_kind=RevisionKind.ANNOTATED, at=at, changes=changes
-    )
-
-
-def revise_memory(  # noqa: PLR0913 - whose, which, expected, what, when
-    writer: StoreWriter,
-    namespace_id: int,
-    memory_id: str,
-    *,
-    expected_revision: int | None = None,
-    content: str,
-    at: datetime,
-) -> int:
-    """Correct the content, which makes the memory young again; give the new revision.
-
-    Raises:
-        MemoryNotFoundError: No such memory.
-        RevisionConflictError: It has another revision than `expected_revision`.
-        FrozenMemoryError: It is superseded or tombstoned.
-    """
-    row = _read_expected(writer, namespace_id, memory_id, expected_revision)
-    if row["status"] in {Status.SUPERSEDED, Status.TOMBSTONED}:
-        raise FrozenMemoryError(memory_id, row["status"])
-    changes = {"content": content, "content_at": max(at, row["updated_at"])}
-    revision = _change(
-        writer, namespace_id, row, revision_kind=RevisionKind.CORRECTED, at=at, changes=changes
-    )
-    insert_terms(writer, term_rows([(memory_id, content)], namespace_id))
-    return revision
-
-
-def restore_memory(
-    writer: StoreWriter,
-    namespace_id: int,
-    memory_id: str,
-    *,
-    expected_revision: int | None = None,
-    at: datetime,
-) -> int:
-    """Take back a tombstone: the status before it returns and the age starts anew.
-
-    Source: spec/sweep.md R23. created_at, content_at and access figures are kept.
-
-    Raises:
-        MemoryNotFoundError: No such memory; it may have been purged.
-        FrozenMemoryError: It is not tombstoned.
-    """
-    row = _read_expected(writer, namespace_id, memory_id, expected_revision)
-    if row["status"] != Status.TOMBSTONED:
-        raise FrozenMemoryError(memory_id, row["status"])
-    status = read_status_before(writer, namespace_id, memory_id)
-    changes = {"status": status, "restored_at": max(at, row["updated_at"]), "tombstoned_at": None}
-    return _change(
-        writer, namespace_id, row, revision_kind=RevisionKind.RESTORED, at=at, changes=changes
-    )
-
-
 def read_status_before(reader: StoreReader, namespace_id: int, memory_id: str) -> Status:
     """Read the status that a tombstone hides: that of the newest state before it."""
     params = {"namespace_id": namespace_id, "memory_id": memory_id}
     rows = reader.rows(_SQL["status_before_tombstone"], params)
     return Status(rows[0][0]) if rows else Status.ACTIVE
-
-
-def record_use(  # noqa: PLR0913 - an event has this many facts
-    writer: StoreWriter,
-    namespace_id: int,
-    memory_id: str,
-    *,
-    event_id: str,
-    at: datetime,
-    actor: str | None = None,
-    context_id: str | None = None,
-) -> None:
-    """Record that an agent used a memory: one event, access_count + 1, last_accessed_at.
-
-    No revision, no updated_at, no change sequence. A known `event_id` is refused by the key.
-    """
-    row = read_memory(writer, namespace_id, memory_id)
-    owner = {"namespace_id": namespace_id, "memory_id": memory_id, "occurred_at": at}
-    event = {"event_id": event_id, "revision": row["revision"]}
-    people = {"context_id": context_id, "actor": actor}
-    writer.execute(_SQL["insert_access_event"], owner | event | people)
-    writer.execute(_SQL["count_use"], owner)
 
 
 def count_memories(
@@ -304,40 +193,3 @@ def count_memories(
     names: Mapping[str, str | None] = namespace or dict.fromkeys(("tenant", "principal", "scope"))
     record = reader.records(_SQL["memory_state"], {"now": now, **names})[0]
     return {name: count or 0 for name, count in record.items()}
-
-
-def _read_expected(
-    reader: StoreReader, namespace_id: int, memory_id: str, expected_revision: int | None
-) -> dict[str, Any]:
-    row = read_memory(reader, namespace_id, memory_id)
-    if expected_revision is not None and row["revision"] != expected_revision:
-        actual = row["revision"]
-        raise RevisionConflictError(memory_id, expected=expected_revision, actual=actual)
-    return row
-
-
-def _change(  # noqa: PLR0913 - one internal writer behind the three public ones
-    writer: StoreWriter,
-    namespace_id: int,
-    row: dict[str, Any],
-    *,
-    revision_kind: RevisionKind,
-    at: datetime,
-    changes: dict[str, object],
-) -> int:
-    state = row | changes
-    owner = {
-        "namespace_id": namespace_id,
-        "memory_id": row["id"],
-        "expected_revision": row["revision"],
-    }
-    columns = ("status", "content", "confidence", "importance", "salience", "pinned")
-    clocks = ("content_at", "expires_at", "restored_at", "tombstoned_at")
-    params = {column: state[column] for column in columns + clocks}
-    params |= encode_labels(state["tags"], state["metadata"])
-    params |= {"revision_kind": revision_kind, "updated_at": max(at, row["updated_at"])}
-    writer.execute(_SQL["keep_revision"], owner)
-    if writer.execute(_SQL["change_memory"], owner | params) != 1:
-        raise RevisionConflictError(row["id"], expected=row["revision"], actual=row["revision"])
-    step_sequence(writer, namespace_id)
-    return int(row["revision"]) + 1

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from storage import Store, StoreReader
-from storage.errors import AdmissionError, MemoryNotFoundError
-from storage.memories import annotate_memory, find_memory, read_memory
-from storage.models import Namespace
+from storage.changes import ChangeSet, parse_change_set
+from storage.digests import digest_parts
+from storage.errors import AdmissionError, FrozenMemoryError, MemoryNotFoundError
+from storage.memories import find_memory, read_memory
+from storage.models import Namespace, Status
 from storage.namespaces import StoredNamespace, find_namespace, read_namespace
+from storage.repository import commit_change_set
 from tasks.policies import SweepPolicy
 
 Signal = Literal["helpful", "not_helpful", "stale", "wrong"]
@@ -18,6 +21,7 @@ SIGNALS: tuple[Signal, ...] = get_args(Signal)
 _LOWEST = 0.25
 _HIGHEST = 2.0
 _STEP = 0.25
+_FROZEN = {Status.SUPERSEDED, Status.TOMBSTONED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,36 @@ def apply_feedback(
     with store.write() as writer:
         owner = locate_memory(writer, memory_id, namespace)
         row = read_memory(writer, owner.namespace_id, memory_id)
+        if row["status"] in _FROZEN:
+            raise FrozenMemoryError(memory_id, row["status"])
         before, revision = row["salience"], int(row["revision"])
         after = weigh_signal(before, signal, start=SweepPolicy().salience_default)
         changed = before is None or after != before
         if changed:
-            revision = annotate_memory(writer, owner.namespace_id, memory_id, at=at, salience=after)
+            moved = _annotate(owner.namespace, row, at=at, salience=after)
+            revision = commit_change_set(writer, moved).memories[0].revision
         return Feedback(memory_id, owner.namespace, signal, before, after, revision, changed)
+
+
+def _annotate(
+    namespace: Namespace, row: dict[str, Any], *, at: datetime, salience: float
+) -> ChangeSet:
+    """Build the change set of one signal; its key says what it changes, so it counts once."""
+    parts = [row["id"].encode(), str(row["revision"]).encode()]
+    operation = {
+        "op": "annotate",
+        "memory_id": row["id"],
+        "expected_revision": row["revision"],
+        "salience": salience,
+    }
+    return parse_change_set(
+        {
+            "idempotency_key": "feedback-" + digest_parts("memtend.feedback.v1", parts).hex(),
+            "namespace": namespace,
+            "occurred_at": max(at, row["updated_at"]),
+            "operations": [operation],
+        }
+    )
 
 
 def locate_memory(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.cli import run_here
+from helpers.edits import revise_memory
 from helpers.imports import edges, write_lines
 from helpers.rows import NOW
 from helpers.runs import dump_tables
@@ -19,7 +20,6 @@ from pydantic import ValidationError
 from storage import Store
 from storage.errors import MaintenanceError
 from storage.instants import format_instant
-from storage.memories import revise_memory
 from storage.models import MemoryRecord
 from storage.plans import list_plans
 from storage.runs import list_runs

@@ -69,37 +69,6 @@ WHERE namespace_id = $namespace_id
 ORDER BY updated_at DESC, id
 LIMIT $limit
 
--- name: keep_revision
--- The state that the next UPDATE replaces.
-INSERT INTO revisions BY NAME
-SELECT
-    namespace_id, id AS memory_id, revision, revision_kind, kind, status, content, confidence, importance,
-    salience, tags, metadata, pinned, updated_at, expires_at
-FROM memories
-WHERE namespace_id = $namespace_id AND id = $memory_id AND revision = $expected_revision
-
--- name: change_memory
-UPDATE memories
-SET
-    revision = revision + 1, revision_kind = $revision_kind, status = $status, content = $content,
-    confidence = $confidence, importance = $importance, salience = $salience, tags = $tags,
-    metadata = $metadata, pinned = $pinned, marks = $marks, updated_at = $updated_at,
-    content_at = $content_at, expires_at = $expires_at, restored_at = $restored_at,
-    tombstoned_at = $tombstoned_at
-WHERE namespace_id = $namespace_id AND id = $memory_id AND revision = $expected_revision
-
--- name: count_use
--- The columns that the sweep's score reads, moved together (spec/sweep.md R20).
-UPDATE memories
-SET
-    access_count = least(access_count::HUGEINT + 1, 9223372036854775807)::BIGINT,
-    last_accessed_at = greatest(last_accessed_at, $occurred_at)
-WHERE namespace_id = $namespace_id AND id = $memory_id
-
--- name: insert_access_event
-INSERT INTO access_events (namespace_id, event_kind, event_id, memory_id, revision, occurred_at, context_id, actor)
-VALUES ($namespace_id, 'use', $event_id, $memory_id, $revision, $occurred_at, $context_id, $actor)
-
 -- name: status_before_tombstone
 SELECT status
 FROM revisions

@@ -3,17 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from helpers.edits import annotate_memory, record_use, restore_memory, revise_memory
 from helpers.vectors import Json, VectorCase, find_owner, insert_rows
 
 from storage import Store, StoreWriter
 from storage.instants import parse_instant
-from storage.memories import (
-    annotate_memory,
-    read_memory,
-    record_use,
-    restore_memory,
-    revise_memory,
-)
+from storage.memories import read_memory
 from storage.models import round_to_f32
 
 _ANNOTATED = frozenset({"pinned", "importance", "salience", "expires_at"})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from helpers.changes import fail_writes_of, heal_writes
+from helpers.edits import annotate_memory
 from helpers.rows import memory_table
 from helpers.runs import (
     dump_namespace,
@@ -23,12 +24,7 @@ from helpers.vectors import copy_store
 
 from storage import Store
 from storage.leases import acquire_lease
-from storage.memories import (
-    RELATION_SCHEMA,
-    annotate_memory,
-    insert_memories,
-    insert_relations,
-)
+from storage.memories import RELATION_SCHEMA, insert_memories, insert_relations
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import ensure_namespace, list_namespaces
 from storage.plans import read_receipts, store_plan

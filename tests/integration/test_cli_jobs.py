@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from helpers.changes import erase_memory, fail_writes_of
 from helpers.cli import Answer, run_here
+from helpers.edits import annotate_memory
 from helpers.imports import Importer, record
 from helpers.rows import NOW
 from helpers.vectors import Json, copy_store
 
 from storage import Store
-from storage.memories import annotate_memory
 
 CANARY = "canary-4711"
 AT = ("--now", "2026-09-30T00:00Z")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from helpers.edits import annotate_memory, record_use
 from helpers.imports import (
     OLD,
     Importer,
@@ -19,7 +20,7 @@ from helpers.vectors import Json, copy_store
 from storage import Store
 from storage.admission import Reject
 from storage.errors import AdmissionError
-from storage.memories import annotate_memory, count_memories, list_live, record_use
+from storage.memories import count_memories, list_live
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import find_namespace, list_namespaces, read_sequence
 from tasks.importing import import_file

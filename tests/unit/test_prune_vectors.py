@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from helpers.edits import record_use
 from helpers.rows import NOW
 from helpers.runs import dump_tables, machine_zone, plan_id_of, read_rows, run_case
 from helpers.said import assert_equal_decisions, assert_equal_figures, plan_case
@@ -22,7 +23,7 @@ from helpers.vectors import (
 from pydantic import ValidationError
 
 from storage.errors import AdmissionError
-from storage.memories import read_memory, record_use
+from storage.memories import read_memory
 from storage.models import Namespace
 from tasks.jobs import find_job, parse_policy
 from tasks.limits import SafetyLimits

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.edits import restore_memory
 from helpers.runs import (
     STATES,
     dump_tables,
@@ -39,7 +40,7 @@ from helpers.vectors import (
 )
 
 from storage.errors import AdmissionError
-from storage.memories import list_live, restore_memory
+from storage.memories import list_live
 from storage.plans import read_decisions, read_receipts
 from tasks.explain import explain_plan
 from tasks.feedback import apply_feedback
