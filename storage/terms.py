@@ -40,6 +40,8 @@ TERM_SCHEMA = pa.schema(
 )
 _MATCH_SCHEMA = pa.schema([("text_number", pa.int64()), ("matched", pa.int32())])
 _BATCH = 20_000
+# Up to this many texts are numbered and inserted one by one.
+_SINGLY = 4
 # Matches to rank at once; beyond, reading their ids costs more than narrowing them first.
 _FEW = 1_000
 # How many matches with equal score and time narrowing takes along; with more it is left out.
@@ -62,6 +64,9 @@ def term_rows(rows: Iterable[tuple[str, str]], namespace_id: int) -> pa.Table:
 
     Returns:
         TERM_SCHEMA, one row a memory; a content without any term has an empty list.
+
+    Raises:
+        ValueError: A memory occurs twice.
     """
     ids: list[str] = []
     terms: list[str] = []
@@ -70,6 +75,9 @@ def term_rows(rows: Iterable[tuple[str, str]], namespace_id: int) -> pa.Table:
         ids.append(memory_id)
         terms.extend(tokenize(content))
         offsets.append(len(terms))
+    if len(set(ids)) != len(ids):
+        message = "a memory has one content: an id occurs twice"
+        raise ValueError(message)
     coded = pa.array(terms, pa.string()).dictionary_encode()
     hashes = pa.array(map(hash_term, coded.dictionary.to_pylist()), pa.int64())
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), hashes.take(coded.indices))
@@ -83,15 +91,29 @@ def insert_terms(writer: StoreWriter, incoming: pa.Table) -> None:
     In the transaction that inserted the memories or changed their content, after that write.
 
     Raises:
-        ConflictError: A memory is missing or occurs twice.
+        ConflictError: A memory does not exist.
     """
-    if incoming.num_rows == 0:
-        return
-    numbered = writer.insert(_SQL["number_texts"], incoming)
+    insert = _insert_singly if incoming.num_rows <= _SINGLY else _insert_together
+    numbered = insert(writer, incoming)
     if numbered != incoming.num_rows:
         message = f"terms of {incoming.num_rows} memories for {numbered} that exist"
         raise ConflictError(message, expected=incoming.num_rows, found=numbered)
+
+
+def _insert_together(writer: StoreWriter, incoming: pa.Table) -> int:
+    numbered = writer.insert(_SQL["number_texts"], incoming)
     writer.insert(_SQL["insert_terms"], incoming)
+    return numbered
+
+
+def _insert_singly(writer: StoreWriter, incoming: pa.Table) -> int:
+    """Insert by key: a join would read the ids of all memories for a handful of texts."""
+    numbered = 0
+    for row in incoming.to_pylist():
+        owner = {name: row[name] for name in ("namespace_id", "memory_id")}
+        numbered += writer.execute(_SQL["number_text"], owner)
+        writer.execute(_SQL["insert_terms_of_text"], row)
+    return numbered
 
 
 def delete_terms(writer: StoreWriter, namespace_id: int) -> int:

@@ -17,6 +17,17 @@ FROM (
 ) AS t
 ORDER BY t.term_hash, t.text_number
 
+-- name: number_text
+UPDATE memories
+SET text_number = nextval('text_numbers')
+WHERE namespace_id = $namespace_id AND id = $memory_id
+
+-- name: insert_terms_of_text
+INSERT INTO memory_terms (namespace_id, term_hash, text_number)
+SELECT namespace_id, unnest($terms::BIGINT[]), text_number
+FROM memories
+WHERE namespace_id = $namespace_id AND id = $memory_id
+
 -- name: delete_terms
 DELETE FROM memory_terms
 WHERE namespace_id = $namespace_id AND text_number IN (

@@ -135,9 +135,9 @@ def decide_sweep(
     """
     params = _sweep_params(policy, namespace_id, now)
     judged = _judge(reader, _SWEEP, "sweep", params)
-    counters = {name: judged.rows(name) for name in _SWEEP_VERDICTS}
-    counters["scanned"] = sum(counters.values())
-    counters["visible"] = sum(counters[name] for name in _VISIBLE)
+    verdicts = {name: judged.rows(name) for name in _SWEEP_VERDICTS}
+    visible = sum(verdicts[name] for name in _VISIBLE)
+    counters = {"scanned": sum(verdicts.values()), "visible": visible, **verdicts}
     shown = {
         "half_life_kinds": sorted(policy.half_life_days),
         "hard_delete_after_days": policy.hard_delete_after_days,
@@ -226,9 +226,11 @@ def _count_cap(judged: _Judged, policy: PrunePolicy) -> dict[str, int]:
     names = ("inactive", "expired_pending", "stale", "kept_protected", "kept_grace")
     counters = {name: judged.rows(name) for name in names}
     hidden = counters["inactive"] + counters["expired_pending"]
-    return counters | {
-        "scanned": hidden + counters["stale"] + stays,
-        "visible": counters["stale"] + stays,
+    visible = counters["stale"] + stays
+    return {
+        "scanned": hidden + visible,
+        "visible": visible,
+        **counters,
         "over_cap": over_cap,
         "kept_other": candidates - over_cap,
         "cap_unreachable": unreachable,
