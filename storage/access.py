@@ -6,7 +6,6 @@ digest and no change sequence. Source: spec/repository.md R26-R29, DESIGN 10.12.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError
@@ -132,14 +131,6 @@ def _check(reader: StoreReader, kind: EventKind, event: AccessEvent, namespace_i
         )
     if event.occurred_at < since:
         raise AdmissionError("event.occurred_at", "lies before the revision's updated_at")
-
-
-def touch_memories(
-    writer: StoreWriter, namespace_id: int, ids: Iterable[str], *, at: datetime
-) -> int:
-    """Count one use of each memory of a result list, without events; give how many there were."""
-    params = {"namespace_id": namespace_id, "ids": list(ids), "occurred_at": at}
-    return writer.execute(_SQL["touch_memories"], params)
 
 
 def read_usage(reader: StoreReader, namespace: Namespace, memory_id: str) -> Usage:

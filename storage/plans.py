@@ -99,11 +99,6 @@ def read_plan(reader: StoreReader, plan_id: str) -> PlanHeader:
     return PlanHeader(**record)
 
 
-def list_plans(reader: StoreReader, *, limit: int) -> list[dict[str, Any]]:
-    """List stored plans, newest first."""
-    return reader.records(_SQL["list_plans"], {"limit": limit})
-
-
 def read_decisions(
     reader: StoreReader, plan_id: str, *, limit: int = EVERYTHING
 ) -> list[dict[str, Any]]:

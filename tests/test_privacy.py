@@ -21,7 +21,6 @@ from storage import Store
 from storage.errors import MaintenanceError
 from storage.instants import format_instant
 from storage.models import MemoryRecord
-from storage.plans import list_plans
 from storage.runs import list_runs
 from tasks.importing import import_file
 from tasks.jobs import find_job, parse_policy
@@ -118,7 +117,10 @@ class Desk:
         for job, options in (("prune", ("--set", "max_items=3")), ("sweep", ())):
             self.run("plan", job, "--now", format_instant(NOW), *options)
         with self._store.read() as reader:
-            return [str(plan["plan_id"]) for plan in list_plans(reader, limit=2)]
+            rows = reader.rows(
+                "SELECT plan_id FROM plans ORDER BY created_at DESC, plan_id LIMIT 2"
+            )
+            return [str(row[0]) for row in rows]
 
     def apply(self, job: str, plan_id: str) -> None:
         """Have a plan refused, compared, applied and explained."""

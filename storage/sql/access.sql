@@ -29,13 +29,6 @@ SET
     last_accessed_at = greatest(last_accessed_at, $occurred_at)
 WHERE namespace_id = $namespace_id AND id = $memory_id
 
--- name: touch_memories
-UPDATE memories
-SET
-    access_count = least(access_count::HUGEINT + 1, 9223372036854775807)::BIGINT,
-    last_accessed_at = greatest(last_accessed_at, $occurred_at)
-WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
-
 -- name: read_usage
 SELECT
     count(*) FILTER (a.event_kind = 'admission') AS admissions,

@@ -26,13 +26,6 @@ SELECT
 FROM plans
 WHERE plan_id = $plan_id
 
--- name: list_plans
-SELECT p.plan_id, p.job, n.tenant, n.principal, n.scope, p.now, p.planned, p.created_at
-FROM plans AS p
-INNER JOIN namespaces AS n ON n.namespace_id = p.namespace_id
-ORDER BY p.created_at DESC, p.plan_id
-LIMIT $limit
-
 -- name: read_decisions
 -- In the order that people read: reasons in the order of apply, then id; heads with what they carry.
 WITH carried AS (

@@ -39,10 +39,3 @@ WHERE namespace_id = $namespace_id
     AND kind = $kind
     AND target_id = $target_id
     AND until_revision IS NULL
-
--- name: read_revision
-SELECT
-    revision, revision_kind, kind, status, content, confidence, importance, salience, tags, metadata,
-    pinned, updated_at, expires_at
-FROM revisions
-WHERE namespace_id = $namespace_id AND memory_id = $memory_id AND revision = $revision
