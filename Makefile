@@ -31,6 +31,7 @@ format: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/python tests/benchmarks/run.py
+	$(BIN)/python -m tests.benchmarks.repository
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

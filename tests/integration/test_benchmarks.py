@@ -1,4 +1,9 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from benchmarks.data import Seed, make_memories, seed_rows
 from benchmarks.measure import (
@@ -11,6 +16,7 @@ from benchmarks.measure import (
 )
 from benchmarks.report import fit_exponent, pick_best, tabulate_jobs, tabulate_ratios
 from benchmarks.rounds import RESULT_SCHEMA, measure_apart
+from helpers.children import ROOT
 
 from storage.gateway import DATABASE_FILE
 
@@ -65,6 +71,22 @@ def test_a_peer_that_decides_otherwise_is_void() -> None:
 def test_exponent_is_the_slope_over_the_sizes() -> None:
     assert fit_exponent([(10, 1.0), (100, 10.0), (1000, 100.0)]) == pytest.approx(1.0)
     assert fit_exponent([(10, 1.0), (10, 2.0)]) is None
+
+
+def test_the_repository_is_measured_and_answers_as_expected(tmp_path: Path) -> None:
+    out = tmp_path / "samples.parquet"
+    how = ("--sizes", "1k", "--adds", "10", "--repeat", "1", "--out", str(out))
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-m", "tests.benchmarks.repository", *how],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "lexical queries" in done.stdout
+    assert "void" not in done.stdout
+    measured = pa.parquet.read_table(out)["implementation"].unique().to_pylist()
+    assert {"ours", "ours, opening", "re-tokenising", "append + fsync"} < set(measured)
 
 
 def _results(*said: tuple[str, int, str]) -> pa.Table:
