@@ -1,0 +1,1 @@
+"""Providers of vectors: what an embedder is, the executor that drives it, and the built-in ones."""
