@@ -8,16 +8,18 @@ from rich.console import Console
 from deployments import render
 from deployments.desk import EXIT_DONE, SHOWN, Desk, Now, Where
 from deployments.options import parse_limits, parse_moment, parse_values
+from deployments.render_index import render_previews
 from flows.edge import read_clock
 from storage.errors import AdmissionError
 from storage.plans import EVERYTHING
 from tasks.explain import diff_since, explain_plan, show_plan, show_plan_or_run, show_runs
-from tasks.inline import run_job
+from tasks.inline import preview_job, run_job
+from tasks.jobs import DIRECT_JOBS
 from tasks.report import describe_result
 
 jobs_app = typer.Typer()
 
-Job = Annotated[str, typer.Argument(help="prune or sweep")]
+Job = Annotated[str, typer.Argument(help="prune, sweep or refresh")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="policy field; repeatable"),
@@ -42,6 +44,13 @@ def plan(
     desk: Desk = ctx.obj
     at = parse_moment(now, read_clock())
     request = desk.request(job, mode="plan", now=at, values=parse_values(sets), namespace=namespace)
+    if job in DIRECT_JOBS:
+        previews = preview_job(request)
+        desk.output.emit(
+            {"plans": previews},
+            lambda console: render_previews(console, previews, shown=rows or EVERYTHING),
+        )
+        return EXIT_DONE
     results = run_job(request)
     store = desk.open()
     made = [one for one in results if one.error is None and one.end.plan_id is not None]

@@ -10,15 +10,15 @@ from rich.console import Console
 
 from deployments.console import Output
 from deployments.options import parse_selector
-from flows.edge import new_run_id, read_clock
+from flows.edge import choose_embedder, new_run_id, read_clock
 from storage import Store, open_store
 from storage.errors import AdmissionError
 from storage.runs import Mode
 from storage.settings import Settings
-from tasks.jobs import find_job, parse_policy
+from tasks.jobs import find_any_job, parse_policy
 from tasks.limits import SafetyLimits
 from tasks.report import RunResult, find_worst
-from tasks.stages import JobRequest
+from tasks.requests import JobRequest
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_BUSY = 0, 1, 2, 3
 _EXITS = {
@@ -64,7 +64,7 @@ class Desk:
         return JobRequest(
             store=self.settings.store,
             job=job,
-            policy=parse_policy(find_job(job), values or {}),
+            policy=parse_policy(find_any_job(job), values or {}),
             now=now,
             clock=read_clock,
             new_run_id=new_run_id,
@@ -75,6 +75,7 @@ class Desk:
             confirm_plan_id=confirm_plan_id,
             lock_wait_s=self.settings.lock_wait_s,
             lease_ttl_s=self.settings.lease_ttl_s,
+            embedder=choose_embedder(self.settings.embedder),
         )
 
     def finish(

@@ -30,16 +30,22 @@ _STYLES = {
 
 
 def render_status(console: Console, status: Mapping[str, Any]) -> None:
-    """Print the lifecycle counters and the last run of each job."""
+    """Print the lifecycle counters, the index and the last run of each job."""
     counts = status["memories"]
-    table = _table("memories", Column("count", justify="right"))
+    table = make_table("memories", Column("count", justify="right"))
     for name, count in counts.items():
         if name != "total":
             table.add_row(name, str(count))
     table.add_section()
     table.add_row("total", str(counts["total"]), style="bold")
     console.print(table)
-    jobs = _table("job", "last outcome", "last success")
+    index = status["index"]
+    console.print(
+        f"index: {index['embedded']} of {index['active']} active memories are served "
+        f"({index['coverage']:.1%}), {index['stale']} with earlier content, "
+        f"{index['failed']} failed"
+    )
+    jobs = make_table("job", "last outcome", "last success")
     for job, state in status["jobs"].items():
         jobs.add_row(job, _styled(state["last_outcome"]), _when(state["last_success"]))
     console.print(jobs)
@@ -56,7 +62,7 @@ def render_import(console: Console, report: ImportReport, *, shown: int = 20) ->
     for title, lines in (("rejected", report.rejects), ("note", report.warnings)):
         if not lines:
             continue
-        table = _table(title, "field", "reason")
+        table = make_table(title, "field", "reason")
         for line in lines[:shown]:
             table.add_row(str(line.record), Text(line.field), Text(line.reason))
         console.print(table)
@@ -93,7 +99,7 @@ def render_plan(console: Console, plan: Mapping[str, Any], *, shown: int) -> Non
 
 def _render_decisions(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
     has_outcome = any("outcome" in decision for decision in decisions)
-    table = _table(_ids(decisions), "reason", "action", "rev", "why")
+    table = make_table(_ids(decisions), "reason", "action", "rev", "why")
     if has_outcome:
         table.add_column("outcome")
     for decision in decisions:
@@ -147,7 +153,7 @@ def _read(facts: Mapping[str, Any]) -> str:
 
 def render_verdicts(console: Console, rows: Sequence[Mapping[str, Any]], *, shown: int) -> None:
     """Print the verdict of every memory, kept ones included."""
-    table = _table(
+    table = make_table(
         _ids(rows[:shown]), "verdict", "score", "age (d)", "clock", "days until cold", "kept by"
     )
     for row in rows[:shown]:
@@ -168,7 +174,7 @@ def render_verdicts(console: Console, rows: Sequence[Mapping[str, Any]], *, show
 
 def render_results(console: Console, results: Sequence[RunResult]) -> None:
     """Print how runs ended, and what a person can do about a refusal."""
-    table = _table(_name("run"), "namespace", "outcome", "figures")
+    table = make_table(_name("run"), "namespace", "outcome", "figures")
     for result in results:
         end = result.end
         name = Text(format_namespace(result.namespace))
@@ -187,7 +193,7 @@ def render_results(console: Console, results: Sequence[RunResult]) -> None:
 def render_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
     """Print the history of runs, newest first."""
     is_several = len({format_namespace(run["namespace"]) for run in runs}) > 1
-    table = _table("started", _name("run"), "job", "mode", "outcome", "figures")
+    table = make_table("started", _name("run"), "job", "mode", "outcome", "figures")
     if is_several:
         table.add_column("namespace")
     for run in runs:
@@ -208,7 +214,7 @@ def render_hits(console: Console, hits: Sequence[Mapping[str, Any]]) -> None:
     if not hits:
         console.print("nothing fits")
         return
-    table = _table(_ids(hits), "score", "channel", "content")
+    table = make_table(_ids(hits), "score", "channel", "content")
     for hit in hits:
         table.add_row(
             Text(hit["id"]), _number(hit["score"], 3), hit["channel"], Text(hit["content"])
@@ -218,7 +224,7 @@ def render_hits(console: Console, hits: Sequence[Mapping[str, Any]]) -> None:
 
 def render_checks(console: Console, checks: Sequence[Mapping[str, Any]]) -> None:
     """Print what was checked and what breaks it."""
-    table = _table("check", "broken", "such as")
+    table = make_table("check", "broken", "such as")
     for check in checks:
         style = "red" if check["broken"] else ""
         examples = Text(", ".join(check["examples"]))
@@ -232,7 +238,8 @@ def _figures(found: int, applied: int, skipped: Mapping[str, int], failed: int) 
     return f"found {found}" + (f": {', '.join(shown)}" if shown else "")
 
 
-def _table(*columns: str | Column) -> Table:
+def make_table(*columns: str | Column) -> Table:
+    """Make a table in the house style."""
     return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
 
 
@@ -252,7 +259,7 @@ def render_diff(console: Console, diff: Mapping[str, Any], *, shown: int) -> Non
     console.print(f"{diff['job']} {diff['plan_id']}: {states}")
     changes = diff["changes"]
     if changes:
-        table = _table(_ids(changes[:shown]), "reason", "state", "changed facts")
+        table = make_table(_ids(changes[:shown]), "reason", "state", "changed facts")
         for row in changes[:shown]:
             table.add_row(Text(row["id"]), row["reason"], row["state"], ", ".join(row["changes"]))
         console.print(table)

@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Failed
 
-from flows.edge import new_run_id, read_clock
+from flows.edge import choose_embedder, new_run_id, read_clock
 from flows.selector import NamespaceSelector
 from storage.instants import to_utc
 from storage.runs import Mode, Trigger
@@ -18,7 +18,7 @@ from tasks.inline import run_job
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy
 from tasks.report import describe_error
-from tasks.stages import JobRequest
+from tasks.requests import JobRequest
 from tasks.steps import TaskCall, end_state, report_results
 
 
@@ -66,4 +66,5 @@ def _request(job: str, policy: Policy, form: JobForm) -> JobRequest:
         flow_run_id=str(flow_run.id),
         lock_wait_s=settings.lock_wait_s,
         lease_ttl_s=settings.lease_ttl_s,
+        embedder=choose_embedder(settings.embedder),
     )

@@ -1,7 +1,12 @@
 """The clock and the random ids of this process; nothing below this layer has its own."""
 
+import os
 import uuid
 from datetime import UTC, datetime
+from functools import partial
+
+from tasks.providers.registry import load_embedder
+from tasks.requests import EmbedderChoice
 
 
 def read_clock() -> datetime:
@@ -12,6 +17,11 @@ def read_clock() -> datetime:
 def new_run_id() -> str:
     """Make a fresh id for a run."""
     return f"run_{uuid.uuid4().hex[:12]}"
+
+
+def choose_embedder(name: str) -> EmbedderChoice:
+    """Choose an embedder by name; what it needs of the environment is read when it is loaded."""
+    return EmbedderChoice(name, partial(load_embedder, name, os.environ))
 
 
 def new_event_id() -> str:

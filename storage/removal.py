@@ -14,7 +14,7 @@ from storage.queries import read_statements
 from storage.terms import delete_terms
 
 _SQL = read_statements("storage.sql", "removal")
-_TABLES = ("revisions", "evidence", "relations", "access_events")
+_TABLES = ("revisions", "evidence", "relations", "access_events", "merge_sources")
 
 
 def remove_memories(

@@ -7,6 +7,7 @@ graph checks, then history rows and compare-and-swap per memory. Source: spec/re
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from storage.change_digest import digest_change_set
 from storage.change_errors import IdempotencyConflictError
 from storage.changes import AddRelation, ChangeSet, Create, RemoveRelation, parse_change_set
 from storage.errors import RevisionConflictError
+from storage.fingerprints import write_keys
 from storage.gateway import Store, StoreReader, StoreWriter
 from storage.graph import Surroundings, check_graph
 from storage.memories import (
@@ -94,9 +96,7 @@ def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResul
     run_operations(change_set, stage)
     check_graph(stage.memories, _look_around(writer, owner, stage))
     changed = {name: one for name, one in sorted(stage.memories.items()) if one.is_changed}
-    _write(writer, owner, changed, change_set)
-    step_sequence(writer, owner)
-    sequence = read_sequence(writer, owner)
+    sequence = commit_states(writer, owner, changed, occurred_at=change_set.occurred_at)
     results = [[name, one.current.revision] for name, one in changed.items()]
     writer.execute(
         _SQL["insert_change_set"],
@@ -113,6 +113,30 @@ def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResul
         Changed(name, one.current.revision, one.current) for name, one in changed.items()
     )
     return ChangeResult(sequence, replayed=False, memories=memories)
+
+
+def commit_states(
+    writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], *, occurred_at: datetime
+) -> int:
+    """Write staged memories as one change of their namespace: each state but the last is history.
+
+    The caller has checked the states and what holds between them.
+
+    Args:
+        writer: The open transaction that the memories were read in.
+        namespace_id: Whose memories they are.
+        changed: By id; all of them new or changed.
+        occurred_at: When it happened.
+
+    Returns:
+        The namespace's sequence after it.
+
+    Raises:
+        RevisionConflictError: A memory is not at the revision that was read.
+    """
+    _write(writer, namespace_id, changed, occurred_at)
+    step_sequence(writer, namespace_id)
+    return read_sequence(writer, namespace_id)
 
 
 def read_state(
@@ -190,15 +214,12 @@ def _look_around(reader: StoreReader, namespace_id: int, stage: Stage) -> Surrou
 
 
 def _write(
-    writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], change_set: ChangeSet
+    writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], occurred_at: datetime
 ) -> None:
     new = [_with_history(one) for one in changed.values() if one.is_new]
     old = [one for one in changed.values() if not one.is_new]
     told = [_with_history(one) for one in old]
-    rows = [
-        memory_row(one, namespace_id, origin_digest=None, clock=change_set.occurred_at)
-        for one in new
-    ]
+    rows = [memory_row(one, namespace_id, origin_digest=None, clock=occurred_at) for one in new]
     insert_memories(writer, pa.Table.from_pylist(rows, schema=MEMORY_SCHEMA))
     history = [row for one in [*new, *told] for row in revision_rows(one, namespace_id)]
     insert_revisions(writer, pa.Table.from_pylist(history, schema=REVISION_SCHEMA))
@@ -210,8 +231,9 @@ def _write(
     for one in old:
         _swap(writer, namespace_id, one)
     written = [one.current for one in changed.values() if _has_new_text(one)]
-    texts = ((record.id, record.content) for record in written)
+    texts = [(record.id, record.content) for record in written]
     insert_terms(writer, term_rows(texts, namespace_id))
+    write_keys(writer, namespace_id, texts)
 
 
 def _has_new_text(one: Staged) -> bool:
@@ -243,10 +265,12 @@ def _swap(writer: StoreWriter, namespace_id: int, one: Staged) -> None:
     """Replace the stored state, if it is still the one that was read."""
     record, expected = one.current, one.states[0].revision
     names = ("revision", "content", "confidence", "importance", "salience", "pinned", "updated_at")
-    clocks = ("content_at", "expires_at", "restored_at", "tombstoned_at")
-    params: dict[str, object] = {name: getattr(record, name) for name in names + clocks}
+    clocks = ("created_at", "content_at", "expires_at", "restored_at", "tombstoned_at")
+    uses = ("access_count", "last_accessed_at")
+    words = ("kind", "status", "revision_kind")
+    params: dict[str, object] = {name: getattr(record, name) for name in names + clocks + uses}
+    params |= {name: getattr(record, name).value for name in words}
     params |= encode_labels(record.tags, record.metadata)
-    params |= {"status": record.status.value, "revision_kind": record.revision_kind.value}
     params |= {"namespace_id": namespace_id, "memory_id": record.id, "expected_revision": expected}
     if writer.execute(_SQL["change_state"], params) != 1:
         raise RevisionConflictError(record.id, expected=expected, actual=expected)

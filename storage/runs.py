@@ -45,6 +45,7 @@ class RunEnd:
     applied: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     failed: int = 0
+    figures: dict[str, int] = field(default_factory=dict)
 
 
 def begin_run(writer: StoreWriter, start: RunStart, *, lease_fence: int) -> None:
@@ -89,6 +90,18 @@ def read_run(reader: StoreReader, run_id: str) -> dict[str, Any]:
     return _decode(rows[0])
 
 
+def read_last_code(reader: StoreReader, namespace_id: int, job: str) -> str | None:
+    """Read the code of the last run of a job on a namespace that has ended."""
+    params = {"namespace_id": namespace_id, "job": job}
+    rows = reader.rows(_SQL["read_last_code"], params)
+    return rows[0][0] if rows else None
+
+
+def count_settled(reader: StoreReader, run_id: str) -> int:
+    """Count the killed runs that a run found and settled."""
+    return int(reader.rows(_SQL["count_settled"], {"run_id": run_id})[0][0])
+
+
 def last_runs(reader: StoreReader) -> dict[str, dict[str, Any]]:
     """Read the last outcome and the last success of each job that ever ran."""
     rows = reader.records(_SQL["last_runs"])
@@ -102,15 +115,18 @@ def _start(start: RunStart) -> dict[str, object]:
 
 def _end(end: RunEnd) -> dict[str, object]:
     names = ("plan_id", "outcome", "code", "error", "found", "applied", "failed")
-    return {name: getattr(end, name) for name in names} | {"skipped": encode_json(end.skipped)}
+    figures = encode_json(end.figures) if end.figures else None
+    said = {"skipped": encode_json(end.skipped), "figures": figures}
+    return {name: getattr(end, name) for name in names} | said
 
 
 def _open_end() -> dict[str, object]:
-    none = dict.fromkeys(("plan_id", "code", "error", "ended_at"))
+    none = dict.fromkeys(("plan_id", "code", "error", "ended_at", "figures"))
     return none | {"outcome": "running", "found": 0, "applied": 0, "failed": 0, "skipped": "{}"}
 
 
 def _decode(row: dict[str, Any]) -> dict[str, Any]:
     row["skipped"] = json.loads(row["skipped"])
+    row["figures"] = json.loads(row["figures"] or "{}")
     row["namespace"] = {part: row.pop(part) for part in ("tenant", "principal", "scope")}
     return row

@@ -9,7 +9,7 @@ DEFAULT_STORE = "memtend-store"
 
 
 class Settings(BaseModel):
-    """Where the store is and how long to wait for it."""
+    """Where the store is, how long to wait for it, and which embedder it is searched with."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -17,9 +17,13 @@ class Settings(BaseModel):
     lock_wait_s: float = Field(
         default=30.0, gt=0, le=3600, description="Longest wait for the store's lock, in seconds"
     )
-
     lease_ttl_s: int = Field(
         default=300, ge=30, le=3600, description="How long a killed run keeps its lease, in seconds"
+    )
+    embedder: str = Field(
+        default="use",
+        min_length=1,
+        description="Embedder of the index: a built-in name, or module:factory",
     )
 
     @classmethod

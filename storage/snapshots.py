@@ -4,9 +4,9 @@ A view is never cut: it fits its budgets or is refused. Rows flow in id byte ord
 encoder into the hash, one page after the other. Source: spec/repository.md R34-R38.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from storage.digests import encode_json
 from storage.encoding import PayloadDigest
@@ -19,7 +19,7 @@ from storage.errors import (
 from storage.gateway import StoreReader
 from storage.models import MemoryRecord, Namespace, Status
 from storage.namespaces import find_namespace, read_sequence
-from storage.queries import read_statements
+from storage.snapshot_pages import BYTES, NODES, Row, plan_pages, read_rows
 from storage.snapshot_profiles import (
     DEFAULT_PROFILE,
     PROFILES,
@@ -31,16 +31,8 @@ from storage.snapshot_profiles import (
 MAX_NODES = 100_000
 MAX_BYTES = 268_435_456
 QUERY_HORIZON = 100  # spec/repository.md R38: as many hits as one query gives
-_NODES = "namespace snapshot nodes"
-_BYTES = "namespace snapshot bytes"
 _FORGED = "the snapshot is not that of its request and its rows"
-# A page is one scan of the table (0.1 s at a million rows) and the most that is held at a time.
-_PAGE_BYTES = 16 * 1024 * 1024
-_BATCH_ROWS = 500
-_INSTANT = "%Y-%m-%dT%H:%M:%S.%fZ"
-_SQL = read_statements("storage.sql", "snapshots")
 
-Row = Mapping[str, Any]
 Query = Callable[[Namespace, Collection[str], int], Iterable[MemoryRecord]]
 
 
@@ -71,8 +63,8 @@ class SnapshotRequest:
             LimitExceededError: A budget above the hard limit.
         """
         object.__setattr__(self, "statuses", _check_statuses(self.statuses))
-        _check_budget("snapshot.max_nodes", self.max_nodes, _NODES, MAX_NODES)
-        _check_budget("snapshot.max_bytes", self.max_bytes, _BYTES, MAX_BYTES)
+        _check_budget("snapshot.max_nodes", self.max_nodes, NODES, MAX_NODES)
+        _check_budget("snapshot.max_bytes", self.max_bytes, BYTES, MAX_BYTES)
         if not isinstance(self.profile, str) or self.profile not in PROFILES:
             name = "snapshot.profile"
             raise AdmissionError(name, f"must be one of {', '.join(PROFILES)}")
@@ -123,8 +115,16 @@ def take_snapshot(
         return _build(request, (), token=0, keep_payload=keep_payload)
     token = read_sequence(reader, owner.namespace_id)
     scope = {"namespace_id": owner.namespace_id, "statuses": list(request.statuses)}
-    _check_count(request, reader.rows(_SQL["count_members"], scope)[0][0])
-    members = _read_members(reader, request, scope)
+    with_history = PROFILES[request.profile].past is not None
+    pages = plan_pages(reader, scope, max_nodes=request.max_nodes, with_history=with_history)
+    _check_bytes(request, sum(text_bytes for _, _, text_bytes in pages))
+    members = (
+        row
+        for first_id, last_id, _ in pages
+        for row in read_rows(
+            reader, scope, {"first_id": first_id, "last_id": last_id}, with_history=with_history
+        )
+    )
     return _build(request, members, token=token, keep_payload=keep_payload)
 
 
@@ -216,12 +216,12 @@ def _check_budget(name: str, budget: object, resource: str, limit: int) -> None:
 
 def _check_count(request: SnapshotRequest, count: int) -> None:
     if count > request.max_nodes:
-        raise LimitExceededError(_NODES, limit=request.max_nodes, actual=count)
+        raise LimitExceededError(NODES, limit=request.max_nodes, actual=count)
 
 
 def _check_bytes(request: SnapshotRequest, byte_count: int) -> None:
     if byte_count > request.max_bytes:
-        raise LimitExceededError(_BYTES, limit=request.max_bytes, actual=request.max_bytes + 1)
+        raise LimitExceededError(BYTES, limit=request.max_bytes, actual=request.max_bytes + 1)
 
 
 def _check_rows(request: SnapshotRequest, rows: Iterable[MemoryRecord]) -> None:
@@ -296,36 +296,3 @@ def _plain_row(record: MemoryRecord) -> Row:
         state["tags"] = encode_json(state["tags"])
         state["metadata"] = encode_json(state["metadata"])
     return row
-
-
-def _read_members(
-    reader: StoreReader, request: SnapshotRequest, scope: Mapping[str, object]
-) -> Iterator[Row]:
-    scope = {**scope, "with_history": PROFILES[request.profile].past is not None}
-    pages = reader.rows(_SQL["plan_pages"], {**scope, "page_bytes": _PAGE_BYTES})
-    _check_bytes(request, sum(text_bytes for _, _, text_bytes in pages))
-    for first_id, last_id, _ in pages:
-        limits = {"first_id": first_id, "last_id": last_id, "instant": _INSTANT}
-        table = reader.table(_SQL["read_page"], {**scope, **limits})
-        for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-            yield from map(_complete_row, batch.to_pylist())
-
-
-def _complete_row(row: dict[str, Any]) -> Row:
-    """Give a stored memory and its earlier states the evidence and the edges of each revision."""
-    evidence, edges = row["evidence"] or (), row["relations"] or ()
-    past = sorted(row["history"] or (), key=lambda state: int(state["revision"]))
-    row["history"] = (_complete_state(state, evidence, edges) for state in past)
-    return _complete_state(row, evidence, edges)
-
-
-def _complete_state(state: dict[str, Any], evidence: Iterable[Row], edges: Iterable[Row]) -> Row:
-    revision = state["revision"]
-    state["evidence"] = [item for item in evidence if item["since_revision"] <= revision]
-    state["relations"] = [edge for edge in edges if _holds(edge, revision)]
-    return state
-
-
-def _holds(edge: Row, revision: int) -> bool:
-    until = edge["until_revision"]
-    return bool(edge["since_revision"] <= revision and (until is None or revision < until))

@@ -1,10 +1,11 @@
 """Create and open stores."""
 
-import uuid
 from datetime import datetime
 from pathlib import Path
 
 from storage.errors import AdmissionError, StoreNotFoundError
+from storage.fingerprints import key_missing
+from storage.fresh import new_uuid
 from storage.gateway import DATABASE_FILE, Store, StoreReader
 from storage.lock import LOCK_FILE, TURNSTILE_FILE
 from storage.migrate import Migration, apply_migrations, check_schema, read_migrations
@@ -50,11 +51,12 @@ def create_store(
         applied = apply_migrations(writer, read_migrations(), clock=clock)
         if not writer.rows(_SQL["read_meta"], {"name": "store_id"}):
             for name in ("store_id", "store_uuid"):
-                params = {"name": name, "value": str(uuid.uuid4())}
+                params = {"name": name, "value": new_uuid()}
                 writer.execute(_SQL["insert_meta"], params)
             ensure_namespace(writer, DEFAULT_NAMESPACE)
         if applied:
             index_missing(writer)
+            key_missing(writer)
     return store, applied
 
 

@@ -14,10 +14,9 @@ from storage.errors import FenceLostError, PlanRefusedError, StorageError, Store
 from storage.leases import Lease, keep_lease
 from storage.plans import PlanHeader
 from tasks.limits import SafetyLimits
+from tasks.requests import Clock, OnBatch
 
-Clock = Callable[[], datetime]
 Allow = Callable[[StoreReader, PlanHeader, str], int | None]
-OnBatch = Callable[[int], None]
 
 
 def guard_plan(

@@ -9,6 +9,7 @@ from storage.errors import AdmissionError, PlanNotFoundError
 from storage.memories import count_memories
 from storage.models import Namespace
 from storage.namespaces import find_namespace, read_namespace
+from storage.partitions import read_coverage
 from storage.plans import (
     EVERYTHING,
     PlanHeader,
@@ -18,7 +19,7 @@ from storage.plans import (
     read_plan,
 )
 from storage.runs import last_runs, list_runs, read_run
-from tasks.jobs import JOBS, find_job, parse_policy
+from tasks.jobs import DIRECT_JOBS, JOBS, find_job, parse_policy
 
 _DECISION_FACTS = ("id", "reason", "action", "expected_revision")
 
@@ -137,13 +138,14 @@ def show_runs(store: Store, *, limit: int) -> list[dict[str, Any]]:
 def show_status(
     store: Store, *, now: datetime, namespace: Namespace | None = None
 ) -> dict[str, Any]:
-    """Show the store's state: disjoint lifecycle counters and the last run of each job."""
+    """Show the store's state: disjoint lifecycle counters, the index, the last run of each job."""
     parts = namespace.model_dump() if namespace is not None else None
     with store.read() as reader:
         if namespace is not None and find_namespace(reader, namespace) is None:
             raise AdmissionError("namespace", "the store has no such namespace")
         memories = count_memories(reader, now=now, namespace=parts)
+        index = read_coverage(reader, parts)
         last = last_runs(reader)
     never = {"last_outcome": None, "last_success": None}
-    jobs = {job: {**last.get(job, never), "next_due": None} for job in JOBS}
-    return {"memories": memories, "jobs": jobs}
+    jobs = {job: {**last.get(job, never), "next_due": None} for job in [*JOBS, *DIRECT_JOBS]}
+    return {"memories": memories, "index": index, "jobs": jobs}

@@ -4,17 +4,20 @@ The same driver serves the flows, which pass a `call` that makes a Prefect task 
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from storage.errors import LeaseHeldError
 from storage.leases import Lease
+from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import StoredNamespace
 from storage.plans import PlanHeader
 from storage.runs import RunEnd
-from tasks.apply import OnBatch
-from tasks.report import RunResult, describe_error, end_with_error
+from tasks.jobs import DIRECT_JOBS, DirectJob
+from tasks.memory_protocol import MemoryStore, PruneNotAppliedError, UnsupportedError
+from tasks.policies import PrunePolicy
+from tasks.report import Performed, RunResult, describe_error, end_with_error
+from tasks.requests import JobRequest, OnBatch
 from tasks.stages import (
-    JobRequest,
     apply_stage,
     begin_stage,
     end_stage,
@@ -63,16 +66,74 @@ def run_job(
     return [_run_target(request, target, call, on_batch) for target in targets]
 
 
+def preview_job(request: JobRequest) -> list[dict[str, Any]]:
+    """Tell what a direct job would do in each namespace of the request; nothing is written.
+
+    Raises:
+        StoreNotFoundError: There is no store.
+        AdmissionError: Unknown job or namespace.
+    """
+    request, targets = find_targets(request)
+    preview = DIRECT_JOBS[request.job].preview
+    return [
+        {
+            "plan_id": None,
+            "job": request.job,
+            "namespace": target.namespace.model_dump(),
+            "now": request.now,
+            "warnings": [],
+            **preview(request, target),
+        }
+        for target in targets
+    ]
+
+
+def prune_store(
+    store: MemoryStore,
+    policy: PrunePolicy,
+    *,
+    run_id: str,
+    namespace: Namespace = DEFAULT_NAMESPACE,
+) -> RunResult:
+    """Run the prune job on a store that a host offers as an object.
+
+    A store that cannot prune ends refused, never as a run that found nothing.
+
+    Args:
+        store: The host's store.
+        policy: What is old and unimportant.
+        run_id: Names the run, unless the store made one of its own.
+        namespace: What the result says the run was about.
+    """
+    if not store.supports_prune:
+        refusal = UnsupportedError("prune")
+        end = RunEnd("refused", None, code=refusal.code, error=str(refusal))
+        return RunResult(run_id, "prune", namespace, end, error=describe_error(refusal))
+    try:
+        applied = store.prune(policy)
+    except PruneNotAppliedError as error:
+        return error.result
+    end = RunEnd("applied" if applied else "unchanged", None, found=applied, applied=applied)
+    return RunResult(run_id, "prune", namespace, end)
+
+
 def _run_target(
     request: JobRequest, target: StoredNamespace, call: Call, on_batch: OnBatch | None
 ) -> RunResult:
     run_id = request.new_run_id()
+    direct = DIRECT_JOBS.get(request.job)
+    if direct is not None and request.mode == "plan":
+        found = call(direct.preview, request, target)["found"]
+        end = RunEnd("planned", found=found, skipped={"dry_run": found} if found else {})
+        return _result(request, target, run_id, end)
     lease = call(begin_stage, request, target, run_id)
     if not isinstance(lease, Lease):
         end = end_with_error(lease, None)
         if isinstance(lease, LeaseHeldError):
             call(skip_stage, request, target, run_id, end)
         return _result(request, target, run_id, end, error=lease)
+    if direct is not None:
+        return _perform_target(request, target, lease, job=direct, call=call, on_batch=on_batch)
     plan: PlanHeader | None = None
     failure: BaseException | None = None
     try:
@@ -92,6 +153,26 @@ def _run_target(
         raise
     call(finish_stage, request, lease, ended)
     return _result(request, target, run_id, ended, plan=plan, error=failure)
+
+
+def _perform_target(  # noqa: PLR0913 - what `_run_target` knows
+    request: JobRequest,
+    target: StoredNamespace,
+    lease: Lease,
+    *,
+    job: DirectJob,
+    call: Call,
+    on_batch: OnBatch | None,
+) -> RunResult:
+    try:
+        done = call(job.perform, request, target, lease, on_batch)
+    except Exception as error:  # noqa: BLE001 - every error becomes the run's outcome
+        done = Performed(end_with_error(error, None), error)
+    except BaseException as error:
+        call_directly(finish_stage, request, lease, end_with_error(error, None))
+        raise
+    call(finish_stage, request, lease, done.end)
+    return _result(request, target, lease.holder, done.end, error=done.error)
 
 
 def _result(  # noqa: PLR0913 - one place builds results

@@ -1,7 +1,12 @@
-"""The jobs as data: the policy of each, how it plans, explains and is limited while it applies."""
+"""The jobs as data: the policy of each, and what it does.
+
+A planned job decides about memories and applies its plan; a direct one works on what can be made
+anew, so it has no plan to approve.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -9,8 +14,10 @@ from pydantic import ValidationError
 from storage import StoreReader
 from storage.errors import AdmissionError
 from storage.plans import Plan, PlanHeader
-from tasks.policies import Policy, PrunePolicy, SweepPolicy
+from tasks.policies import Policy, PrunePolicy, RefreshPolicy, SweepPolicy
 from tasks.prune import allow_prune, plan_prune
+from tasks.refresh.job import perform_refresh, preview_refresh
+from tasks.report import Performed
 from tasks.rules.decide import explain_prune, explain_sweep
 from tasks.sweep import plan_sweep
 
@@ -26,6 +33,16 @@ class Job:
     allow: Callable[[StoreReader, PlanHeader, str], int | None]
 
 
+@dataclass(frozen=True, slots=True)
+class DirectJob:
+    """One job without a plan: what it does under its lease, and what it would do."""
+
+    name: str
+    policy_type: type[Policy]
+    perform: Callable[..., Performed]
+    preview: Callable[..., dict[str, Any]]
+
+
 def _allow_all(_reader: StoreReader, _plan: PlanHeader, _reason: str) -> None:
     return None
 
@@ -39,18 +56,36 @@ JOBS = {
 }
 
 
-def find_job(name: str) -> Job:
-    """Find a job by name.
+DIRECT_JOBS = {
+    job.name: job
+    for job in (DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),)
+}
+
+
+def find_any_job(name: str) -> Job | DirectJob:
+    """Find a job by name, whatever it is.
 
     Raises:
         AdmissionError: There is no such job.
+    """
+    found = JOBS.get(name) or DIRECT_JOBS.get(name)
+    if found is None:
+        raise AdmissionError("job", f"must be one of {', '.join([*JOBS, *DIRECT_JOBS])}")
+    return found
+
+
+def find_job(name: str) -> Job:
+    """Find a job that plans.
+
+    Raises:
+        AdmissionError: There is no such job, or it has no plans.
     """
     if name not in JOBS:
         raise AdmissionError("job", f"must be one of {', '.join(JOBS)}")
     return JOBS[name]
 
 
-def parse_policy(job: Job, values: Mapping[str, object]) -> Policy:
+def parse_policy(job: Job | DirectJob, values: Mapping[str, object]) -> Policy:
     """Read the policy of a job from JSON values; absent fields keep their defaults.
 
     Raises:

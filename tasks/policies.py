@@ -82,3 +82,28 @@ class SweepPolicy(Policy):
     @field_serializer("evict_kinds")
     def _in_order(self, kinds: frozenset[str]) -> list[str]:
         return sorted(kinds)
+
+
+class RefreshPolicy(Policy):
+    """How much a refresh may embed, and how many rows may fail."""
+
+    on_row_failure: Literal["publish_partial", "fail_run"] = Field(
+        default="publish_partial",
+        description="Whether a memory that cannot be embedded stops the run",
+    )
+    max_embed_per_run: Annotated[StrictInt, Field(ge=0)] = Field(
+        default=0,
+        description="Most memories that a run embeds; 0: 4096 over HTTP, no limit in this process",
+    )
+    source_rounds: Annotated[StrictInt, Field(ge=1, le=10)] = Field(
+        default=3, description="How often a run starts over because memories changed meanwhile"
+    )
+    max_failed_rows: Annotated[StrictInt, Field(ge=0)] = Field(
+        default=100, description="A run fails as a whole if more memories than this fail"
+    )
+    max_failed_share: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
+        default=0.5, description="The same as a share of the memories sent, from ten on"
+    )
+    recreate_index: StrictBool = Field(
+        default=False, description="Make the index anew from the memories alone"
+    )

@@ -39,6 +39,14 @@ class RunResult:
     error: dict[str, object] | None = field(default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """How a job without a plan ended on one namespace."""
+
+    end: RunEnd
+    error: BaseException | None = None
+
+
 def count_up(plan: PlanHeader, outcomes: dict[str, int]) -> RunEnd:
     """Add up the outcomes of an applied plan.
 

@@ -4,14 +4,12 @@ Each is a plain function over paths, ids and small records, so that the inline r
 directly and a flow calls the same ones as Prefect tasks.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
-from storage import Store, open_store
+from storage import open_store
 from storage.errors import AdmissionError, LeaseHeldError, PlanRefusedError, StoreBusyError
-from storage.leases import DEFAULT_TTL_S, Lease, acquire_lease, keep_lease, release_lease
+from storage.leases import Lease, acquire_lease, keep_lease, release_lease
 from storage.models import Namespace
 from storage.namespaces import StoredNamespace, list_namespaces, read_namespace
 from storage.plans import PlanHeader, count_outcomes, has_receipt, read_plan, store_plan
@@ -19,46 +17,15 @@ from storage.runs import (
     Mode,
     RunEnd,
     RunStart,
-    Trigger,
     begin_run,
     finish_run,
     note_plan,
     record_skipped,
 )
-from tasks.apply import Clock, OnBatch, apply_plan, guard_plan
+from tasks.apply import apply_plan, guard_plan
 from tasks.jobs import find_job
-from tasks.limits import SafetyLimits
-from tasks.policies import Policy
 from tasks.report import count_up, end_planned
-
-
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """What somebody asked for; the same for the command line, a schedule and a notebook.
-
-    `now` is the decision clock, `clock` gives wall time and `new_run_id` fresh ids: both come from
-    the edge. With `plan_id` a stored plan is applied instead of a new one.
-    """
-
-    store: Path
-    job: str
-    policy: Policy
-    now: datetime
-    clock: Clock
-    new_run_id: Callable[[], str]
-    mode: Mode = "plan"
-    namespace: Namespace | None = None
-    limits: SafetyLimits = field(default_factory=SafetyLimits)
-    plan_id: str | None = None
-    confirm_plan_id: str | None = None
-    trigger: Trigger = "manual"
-    flow_run_id: str | None = None
-    lock_wait_s: float = 30.0
-    lease_ttl_s: int = DEFAULT_TTL_S
-
-    def handle(self) -> Store:
-        """Give a handle of the store, which `find_targets` has checked."""
-        return Store(self.store.absolute(), lock_wait_s=self.lock_wait_s)
+from tasks.requests import JobRequest, OnBatch
 
 
 def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]]:

@@ -33,11 +33,11 @@ CLOCKS_AND_CHANCE = {
     "random": {"*"},
     "secrets": {"*"},
 }
-# The waits for a lock, and the id that a store gets when it is created.
+# The waits for a lock, and the ids that a store and its vectors get.
 ALLOWED = {
     "storage/gateway.py time.monotonic",
     "storage/lock.py time.monotonic",
-    "storage/stores.py uuid.uuid4",
+    "storage/fresh.py uuid.uuid4",
 }
 SQL_IN_PYTHON = re.compile(
     r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|CREATE|ALTER|DROP|COPY|MERGE|ATTACH)\s"

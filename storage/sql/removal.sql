@@ -60,3 +60,6 @@ DELETE FROM relations WHERE namespace_id = $namespace_id AND memory_id IN (SELEC
 
 -- name: delete_access_events
 DELETE FROM access_events WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)
+
+-- name: delete_merge_sources
+DELETE FROM merge_sources WHERE namespace_id = $namespace_id AND memory_id IN (SELECT g.memory_id FROM removed AS g)

@@ -22,13 +22,14 @@ WHERE namespace_id = $namespace_id
 ORDER BY memory_id, kind, target_id
 
 -- name: change_state
+-- Access counters are what the same transaction read, unless a merge takes the larger ones.
 UPDATE memories
 SET
-    revision = $revision, revision_kind = $revision_kind, status = $status, content = $content,
+    revision = $revision, revision_kind = $revision_kind, kind = $kind, status = $status, content = $content,
     confidence = $confidence, importance = $importance, salience = $salience, tags = $tags,
-    metadata = $metadata, pinned = $pinned, marks = $marks, updated_at = $updated_at,
-    content_at = $content_at, expires_at = $expires_at, restored_at = $restored_at,
-    tombstoned_at = $tombstoned_at
+    metadata = $metadata, pinned = $pinned, marks = $marks, created_at = $created_at,
+    updated_at = $updated_at, content_at = $content_at, expires_at = $expires_at, restored_at = $restored_at,
+    tombstoned_at = $tombstoned_at, access_count = $access_count, last_accessed_at = $last_accessed_at
 WHERE namespace_id = $namespace_id AND id = $memory_id AND revision = $expected_revision
 
 -- name: end_edge

@@ -1,18 +1,18 @@
 -- name: insert_run
 INSERT INTO runs (
     run_id, job, namespace_id, mode, trigger, flow_run_id, plan_id, now, lease_fence, outcome, code, error,
-    found, applied, skipped, failed, started_at, ended_at
+    found, applied, skipped, failed, figures, started_at, ended_at
 )
 VALUES (
     $run_id, $job, $namespace_id, $mode, $trigger, $flow_run_id, $plan_id, $now, $lease_fence, $outcome, $code,
-    $error, $found, $applied, $skipped, $failed, $started_at, $ended_at
+    $error, $found, $applied, $skipped, $failed, $figures, $started_at, $ended_at
 )
 
 -- name: finish_run
 UPDATE runs
 SET
     plan_id = $plan_id, outcome = $outcome, code = $code, error = $error, found = $found,
-    applied = $applied, skipped = $skipped, failed = $failed, ended_at = $ended_at
+    applied = $applied, skipped = $skipped, failed = $failed, figures = $figures, ended_at = $ended_at
 WHERE run_id = $run_id AND outcome = 'running'
 
 -- name: set_run_plan
@@ -22,7 +22,7 @@ UPDATE runs SET plan_id = $plan_id WHERE run_id = $run_id AND outcome = 'running
 -- What a killed run left: its receipts say what it did; the rest counts for the run that finds it.
 UPDATE runs
 SET
-    outcome = 'abandoned', code = 'process_ended', ended_at = $clock,
+    outcome = 'abandoned', code = 'process_ended', ended_at = $clock, settled_by = $run_id,
     found = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id),
     applied = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id)
 WHERE namespace_id = $namespace_id AND job = $job AND outcome = 'running' AND run_id <> $run_id
@@ -30,7 +30,7 @@ WHERE namespace_id = $namespace_id AND job = $job AND outcome = 'running' AND ru
 -- name: list_runs
 SELECT
     run_id, plan_id, job, tenant, principal, scope, mode, trigger, now, outcome, code, error, found, applied,
-    skipped, failed, started_at, ended_at, elapsed_ms
+    skipped, failed, figures, started_at, ended_at, elapsed_ms
 FROM run_history
 ORDER BY started_at DESC, run_id
 LIMIT $limit
@@ -38,7 +38,7 @@ LIMIT $limit
 -- name: read_run
 SELECT
     run_id, plan_id, job, tenant, principal, scope, mode, trigger, now, outcome, code, error, found, applied,
-    skipped, failed, started_at, ended_at, elapsed_ms
+    skipped, failed, figures, started_at, ended_at, elapsed_ms
 FROM run_history
 WHERE run_id = $run_id
 
@@ -51,3 +51,13 @@ FROM runs
 WHERE outcome <> 'running'
 GROUP BY job
 ORDER BY job
+
+-- name: count_settled
+SELECT count(*) FROM runs WHERE settled_by = $run_id
+
+-- name: read_last_code
+SELECT code
+FROM runs
+WHERE namespace_id = $namespace_id AND job = $job AND outcome <> 'running'
+ORDER BY started_at DESC, run_id DESC
+LIMIT 1

@@ -15,8 +15,8 @@ from storage.runs import Mode
 from tasks.inline import run_job
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy, PrunePolicy, SweepPolicy
+from tasks.requests import JobRequest
 from tasks.rules.decide import decide_prune
-from tasks.stages import JobRequest
 from tasks.sweep import plan_sweep
 
 _SQL = read_statements("benchmarks", "duckdb")

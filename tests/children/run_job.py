@@ -19,7 +19,7 @@ from storage.plans import read_plan
 from tasks.inline import run_job
 from tasks.jobs import find_job
 from tasks.limits import SafetyLimits
-from tasks.stages import JobRequest
+from tasks.requests import JobRequest
 
 directory, job, plan_id, run_id, second, stop_after = sys.argv[1:]
 with open_store(directory).read() as reader:

@@ -16,7 +16,7 @@ from storage.namespaces import find_namespace
 from storage.plans import read_outcomes
 from tasks.inline import run_job
 from tasks.report import RunResult
-from tasks.stages import JobRequest
+from tasks.requests import JobRequest
 
 _RUN_NUMBERS = count(1)
 # What a spec calls the state of a run, by outcome (DESIGN 4).

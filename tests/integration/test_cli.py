@@ -26,7 +26,7 @@ VERBS: dict[str, tuple[tuple[object, ...], set[str]]] = {
     "init": (("init",), {"store", "migrations"}),
     "import": (("import", "FILE"), IMPORT_KEYS),
     "add": (("add", "some text"), {"memory"}),
-    "status": (("status",), {"memories", "jobs"}),
+    "status": (("status",), {"memories", "index", "jobs"}),
     "feedback": (("feedback", "m1", "helpful"), {"feedback"}),
     "plan": (("plan", "sweep", *AT), {"plans"}),
     "run": (("run", "prune", *AT), {"runs"}),

@@ -11,7 +11,7 @@ import pytest
 from helpers.rows import memory_table
 from helpers.snapshots import AT, EVIDENCE, HERE, THERE, Said, make_record
 
-from storage import Store, StoreWriter, create_store, snapshots
+from storage import Store, StoreWriter, create_store, snapshot_pages
 from storage.access import EventKind, parse_event, record_event
 from storage.errors import AdmissionError, LimitExceededError
 from storage.memories import (
@@ -161,8 +161,8 @@ def test_size_of_pages_does_not_matter(
     filled: Store, monkeypatch: pytest.MonkeyPatch, profile: str, page_bytes: int
 ) -> None:
     whole = take(filled, statuses=ALL, profile=profile)
-    monkeypatch.setattr(snapshots, "_PAGE_BYTES", page_bytes)
-    monkeypatch.setattr(snapshots, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(snapshot_pages, "_PAGE_BYTES", page_bytes)
+    monkeypatch.setattr(snapshot_pages, "_BATCH_ROWS", 2)
     assert take(filled, statuses=ALL, profile=profile) == whole
 
 
@@ -312,6 +312,6 @@ def test_payload_is_never_in_memory_as_a_whole(large: Store) -> None:
 def test_budget_that_the_texts_alone_pass_is_refused_before_they_are_read(
     large: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "_complete_row", pytest.fail)
+    monkeypatch.setattr(snapshot_pages, "_complete_row", pytest.fail)
     facts = refuse(large, max_bytes=COUNT * len(CONTENT) - 1)
     assert facts["actual"] == COUNT * len(CONTENT)

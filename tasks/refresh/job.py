@@ -1,0 +1,153 @@
+"""refresh as a job: the work of a request on one namespace, and what it would do."""
+
+from dataclasses import replace
+from typing import Any
+
+from storage.fresh import new_uuid
+from storage.history import History, read_history_of_store, settle_history
+from storage.identities import derive_authority
+from storage.index_errors import ConfigurationError, IndexUnreadableError
+from storage.leases import Lease, keep_lease
+from storage.namespaces import StoredNamespace
+from storage.partitions import Partition
+from storage.runs import read_last_code
+from storage.vectors import VectorStore
+from tasks.policies import RefreshPolicy
+from tasks.providers.bounds import ExecutionBounds, FailureBudget
+from tasks.providers.embedder import Embedder
+from tasks.providers.registry import find_traits
+from tasks.refresh.binding import build_binding, find_partition
+from tasks.refresh.ending import end_failed, end_refreshed
+from tasks.refresh.rows import foresee
+from tasks.refresh.run import refresh
+from tasks.refresh.settings import RefreshSettings
+from tasks.refresh.source import StoreSource
+from tasks.refresh.work import Work
+from tasks.report import Performed
+from tasks.requests import JobRequest, OnBatch
+
+# What one table of vectors is made for (DESIGN §8).
+MAX_RECORDS = 5_000_000
+_BYTES_BESIDE_VECTOR = 1_024
+# A provider that is paid for has a budget even if the policy names none (DESIGN 10.20).
+_PAID_BUDGET = 4_096
+_PAID = "http"
+
+
+def perform_refresh(
+    request: JobRequest, target: StoredNamespace, lease: Lease, on_batch: OnBatch | None = None
+) -> Performed:
+    """Refresh the index of a namespace, under a lease that the caller gives back.
+
+    An index that neither this run nor the one before it could read is made anew (R33).
+    """
+    store = request.handle()
+    with store.write() as writer:
+        keep_lease(writer, lease, clock=request.clock())
+        history = settle_history(writer, store.path, clock=request.clock())
+        was_unreadable = read_last_code(writer, target.namespace_id, "refresh") == (
+            IndexUnreadableError.code
+        )
+    work = _make_work(request, target, lease, history)
+    work.on_batch = on_batch
+    done = _perform(work)
+    if isinstance(done.error, IndexUnreadableError) and was_unreadable:
+        work.settings = replace(work.settings, recreate_index=True)
+        return _perform(work)
+    return done
+
+
+def _perform(work: Work) -> Performed:
+    try:
+        return Performed(end_refreshed(work, refresh(work)))
+    except Exception as error:  # noqa: BLE001 - every error becomes the run's outcome
+        return Performed(end_failed(work, error), error)
+
+
+def preview_refresh(request: JobRequest, target: StoredNamespace) -> dict[str, Any]:
+    """Tell what a refresh would do with each active memory; nothing is embedded or written.
+
+    Returns:
+        found, reasons {embed, reuse, defer, skip: count} and decisions, as plans have them.
+    """
+    store = request.handle()
+    with store.read() as reader:
+        history = read_history_of_store(reader, store.path)
+    work = _make_work(request, target, None, history)
+    rows = foresee(work, work.source.take_view())
+    reasons: dict[str, int] = {}
+    for row in rows:
+        reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
+    return {"found": len(rows), "reasons": dict(sorted(reasons.items())), "decisions": rows}
+
+
+def find_embedder(request: JobRequest) -> Embedder:
+    """Load the embedder of a request.
+
+    Raises:
+        ConfigurationError: The request names none.
+        EmbedderSetupError: It cannot be loaded.
+    """
+    if request.embedder is None:
+        raise ConfigurationError(field="embedder")
+    return request.embedder.load()
+
+
+def configure_partition(
+    target: StoredNamespace, history: History, name: str, embedder: Embedder
+) -> Partition:
+    """Find the partition that an embedder fills, with its measured recall defaults."""
+    identity, recall = embedder.identity, find_traits(name).recall
+    binding = build_binding(
+        derive_authority(history.store_uuid),
+        identity,
+        ExecutionBounds(),
+        candidate_limit=recall.candidate_limit,
+        min_score=recall.min_score,
+        max_records=MAX_RECORDS,
+        max_bytes=MAX_RECORDS * (4 * identity.dimension + _BYTES_BESIDE_VECTOR),
+    )
+    return find_partition(target, binding)
+
+
+def _make_work(
+    request: JobRequest, target: StoredNamespace, lease: Lease | None, history: History
+) -> Work:
+    embedder = find_embedder(request)
+    name = request.embedder.name if request.embedder is not None else ""
+    store, settings = request.handle(), _read_settings(request, name)
+    return Work(
+        store=store,
+        vectors=VectorStore(store.path),
+        target=target,
+        lease=lease or _no_lease(target),
+        partition=configure_partition(target, history, name, embedder),
+        embedder=embedder,
+        bounds=ExecutionBounds(),
+        settings=settings,
+        source=StoreSource(store, target, settings),
+        clock=request.clock,
+        new_id=lambda: new_uuid().replace("-", ""),
+        marks_crashes=find_traits(name).may_crash,
+    )
+
+
+def _no_lease(target: StoredNamespace) -> Lease:
+    return Lease("", target.namespace_id, "refresh", "", 0, 0)
+
+
+def _read_settings(request: JobRequest, name: str) -> RefreshSettings:
+    policy = request.policy
+    if not isinstance(policy, RefreshPolicy):
+        raise ConfigurationError(field="policy")
+    budget = policy.max_embed_per_run or (_PAID_BUDGET if name == _PAID else None)
+    return RefreshSettings(
+        source_rounds=policy.source_rounds,
+        max_embed_per_run=budget,
+        failures=FailureBudget(
+            on_row_failure=policy.on_row_failure,
+            max_failed_rows=policy.max_failed_rows,
+            max_failed_ratio=policy.max_failed_share,
+        ),
+        recreate_index=policy.recreate_index,
+    )
