@@ -7,12 +7,15 @@ import typer
 
 from deployments import render
 from deployments.desk import EXIT_DONE, EXIT_FAILED, Desk, Now, Where
-from deployments.options import parse_moment, parse_selector
-from flows.edge import new_event_id, read_clock
-from storage.access import AccessEvent, record_events
+from deployments.options import parse_choice, parse_moment, parse_selector
+from flows.edge import choose_embedder, new_event_id, read_clock
 from storage.invariants import check_invariants
 from storage.models import DEFAULT_NAMESPACE
-from tasks.recall import describe_hit, parse_recall_policy, recall
+from tasks.contexts import record_uses
+from tasks.fusion import CONVEX_45, RRF_K60
+from tasks.recall import SemanticSource, describe_hit, parse_recall_policy, recall_memories
+
+FUSIONS = {"rrf": RRF_K60, "convex": CONVEX_45}
 
 reading_app = typer.Typer()
 
@@ -25,6 +28,12 @@ def recall_(
     related: Annotated[int, typer.Option(help="neighbours of hits to look at, 0..100")] = 0,
     floor: Annotated[float, typer.Option(help="smallest score of a hit, 0..1")] = 0.4,
     use: Annotated[bool, typer.Option("--use", help="count every hit as used")] = False,
+    embedder: Annotated[
+        str | None, typer.Option(help="a built-in name or module:factory; absent: the setting")
+    ] = None,
+    fusion: Annotated[
+        str | None, typer.Option(help="rrf or convex; absent: that of the index")
+    ] = None,
     namespace: Where = None,
     now: Now = None,
 ) -> int:
@@ -34,23 +43,19 @@ def recall_(
     owner = parse_selector(namespace) or DEFAULT_NAMESPACE
     values = {"max_results": limit, "max_related_lookups": related, "min_lexical_score": floor}
     policy = parse_recall_policy(values)
+    source = SemanticSource(
+        load=choose_embedder(embedder or desk.settings.embedder).load,
+        fusion=FUSIONS[parse_choice(fusion, tuple(FUSIONS), "--fusion")] if fusion else None,
+    )
     store = desk.open()
-    with store.read() as reader:
-        hits = recall(reader, owner, query, policy=policy, now=at)
-    if use and hits:
-        events = [
-            AccessEvent(
-                id=new_event_id(),
-                namespace=owner,
-                memory_id=hit.memory_id,
-                revision=hit.revision,
-                occurred_at=max(at, hit.updated_at),
-            )
-            for hit in hits
-        ]
-        record_events(store, "use", events)
-    value = {"hits": [describe_hit(hit) for hit in hits]}
-    desk.output.emit(value, lambda console: render.render_hits(console, value["hits"]))
+    found = recall_memories(store, owner, query, policy=policy, now=at, source=source)
+    if use:
+        record_uses(store, owner, found.hits, occurred_at=at, new_id=new_event_id)
+    if found.warning:
+        desk.output.note(f"warning: {found.warning}")
+    hits = [describe_hit(hit) for hit in found.hits]
+    value = {"hits": hits, "semantic": found.semantic}
+    desk.output.emit(value, lambda console: render.render_hits(console, hits))
     return EXIT_DONE
 
 

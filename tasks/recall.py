@@ -1,73 +1,98 @@
 """Recall: which active memories of a namespace fit a text, deterministically.
 
-Preview only: nothing is recorded until a host admits or uses what it was shown. Source:
-spec/recall.md R7, R8, R11 (the lexical branch and its related memories).
+Preview only: nothing is recorded until a host admits or uses what it was shown (tasks.contexts).
+The semantic branch (tasks.semantic) may add hits; a fault in it leaves exactly the lexical answer.
+Source: spec/recall.md R7-R12.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Literal, NamedTuple
 
-from pydantic import Field, StrictBool, StrictInt, ValidationError
-
-from storage import StoreReader
-from storage.errors import AdmissionError
+from storage import Store, StoreReader
 from storage.lexical import WORD_CJK_BIGRAM_V1, is_searchable
-from storage.models import MemoryRecord, Namespace, RelationKind, Status, UnitNumber, round_to_f32
+from storage.models import MemoryRecord, Namespace, RelationKind, Status, round_to_f32
 from storage.namespaces import find_namespace
 from storage.query import query_memories
 from storage.records import read_records
 from storage.staging import has_decision
-from tasks.policies import Policy
+from tasks.fusion import fuse
+from tasks.hits import (
+    Hit,
+    RecallPolicy,
+    describe_hit,
+    make_hit,
+    parse_recall_policy,
+    sort_hits,
+)
+from tasks.semantic import SemanticFaultError, SemanticSource, plan_search
+
+__all__ = [
+    "Hit",
+    "RecallPolicy",
+    "Recalled",
+    "SemanticSource",
+    "describe_hit",
+    "list_targets",
+    "parse_recall_policy",
+    "recall",
+    "recall_memories",
+    "sort_hits",
+]
 
 RELATED_SHARE = 0.75  # spec/recall.md R11
-_CHANNELS = ("hybrid", "lexical", "semantic", "related")
+SemanticState = Literal["used", "absent", "dropped"]
 
 
-class RecallPolicy(Policy):
-    """How much to recall, and from what score on."""
+class Recalled(NamedTuple):
+    """What was recalled, and what became of the semantic branch; `warning` says why it dropped."""
 
-    max_results: Annotated[StrictInt, Field(ge=1, le=100)] = Field(
-        default=10, description="Most hits"
-    )
-    min_lexical_score: UnitNumber = Field(
-        default=0.4, description="Smallest share of the query's words that a hit must have"
-    )
-    max_related_lookups: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
-        default=0, description="How many neighbours of hits are looked at"
-    )
-    decided_only: StrictBool = Field(
-        default=False, description="Only memories with decision evidence"
-    )
+    hits: list[Hit]
+    semantic: SemanticState
+    warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One recalled memory; `related_from` names the hit that a related one hangs on."""
+def recall_memories(  # noqa: PLR0913 - whose, what, how, when, by which embedder
+    store: Store,
+    namespace: Namespace,
+    query: str,
+    *,
+    policy: RecallPolicy | None,
+    now: datetime,
+    source: SemanticSource | None = None,
+    profile: str = WORD_CJK_BIGRAM_V1,
+) -> Recalled:
+    """Recall memories by words and, where the namespace has an index, by meaning; best first.
 
-    memory_id: str
-    revision: int
-    kind: str
-    content: str
-    score: float
-    channel: str
-    updated_at: datetime
-    related_from: str | None = None
-
-
-def parse_recall_policy(values: Mapping[str, object]) -> RecallPolicy:
-    """Read a recall policy.
+    Args:
+        store: Read in short transactions; nothing is written.
+        namespace: The only namespace that is read.
+        query: Free text; without a letter or digit nothing is found.
+        policy: Bounds; None recalls nothing.
+        now: Memories that have expired by then are not served.
+        source: How to embed the query; None: by words only.
+        profile: The lexical profile.
 
     Raises:
-        AdmissionError: A field out of bounds, named `recall_policy.…`.
+        LimitExceededError: The query is too long.
     """
+    if policy is None or not is_searchable(query):
+        return Recalled([], "absent")
+    answer: list[Hit] = []
     try:
-        return RecallPolicy.model_validate(values)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in fault["loc"])
-        raise AdmissionError(f"recall_policy.{field}", fault["msg"]) from None
+        with store.read() as reader:
+            lexical = _find_lexical(reader, namespace, query, policy, now, profile)
+            answer = _complete(reader, namespace, lexical, policy, now)
+            search = plan_search(store, reader, namespace, source)
+        found = search and search.find(query, decided_only=policy.decided_only, now=now)
+        if not search or not found:
+            return Recalled(answer, "absent")
+        seen, semantic = found
+        with search.confirm(seen) as reader:
+            fused = fuse(lexical, semantic, search.fusion)
+            return Recalled(_complete(reader, namespace, fused, policy, now), "used")
+    except SemanticFaultError as fault:
+        return Recalled(answer, "dropped", str(fault))
 
 
 def recall(  # noqa: PLR0913 - whose, what, how, when
@@ -79,7 +104,7 @@ def recall(  # noqa: PLR0913 - whose, what, how, when
     now: datetime,
     profile: str = WORD_CJK_BIGRAM_V1,
 ) -> list[Hit]:
-    """Recall memories, best first.
+    """Recall memories by words alone, in one open transaction, best first.
 
     Args:
         reader: An open shared handle; nothing is written.
@@ -91,6 +116,18 @@ def recall(  # noqa: PLR0913 - whose, what, how, when
     """
     if policy is None or not is_searchable(query):
         return []
+    lexical = _find_lexical(reader, namespace, query, policy, now, profile)
+    return _complete(reader, namespace, lexical, policy, now)
+
+
+def _find_lexical(  # noqa: PLR0913, PLR0917 - as above
+    reader: StoreReader,
+    namespace: Namespace,
+    query: str,
+    policy: RecallPolicy,
+    now: datetime,
+    profile: str,
+) -> list[Hit]:
     found = query_memories(
         reader,
         {
@@ -102,49 +139,37 @@ def recall(  # noqa: PLR0913 - whose, what, how, when
             "profile": profile,
         },
     )
-    hits = [
-        Hit(
-            one.memory_id, one.revision, one.kind, one.content, one.score, "lexical", one.updated_at
-        )
-        for one in found
-        if one.score >= policy.min_lexical_score and one.score > 0
-    ]
+    scores = {one.memory_id: one.score for one in found if one.score >= policy.min_lexical_score}
+    records = _read_records(reader, namespace, [name for name, score in scores.items() if score])
+    return [make_hit(record, scores[name], "lexical") for name, record in records.items()]
+
+
+def _read_records(
+    reader: StoreReader, namespace: Namespace, ids: Sequence[str]
+) -> dict[str, MemoryRecord]:
+    """Read the memories that exist, in the order of their ids in the list."""
+    owner = find_namespace(reader, namespace)
+    found = read_records(reader, owner.namespace_id, ids) if owner and ids else {}
+    return {name: found[name] for name in ids if name in found}
+
+
+def _complete(
+    reader: StoreReader, namespace: Namespace, hits: list[Hit], policy: RecallPolicy, now: datetime
+) -> list[Hit]:
+    """Add related memories, sort, and cut."""
     if policy.max_related_lookups:
-        hits += _related(reader, namespace, hits, policy, now)
+        hits = hits + _find_related(reader, namespace, hits, policy, now)
     return sort_hits(hits)[: policy.max_results]
 
 
-def describe_hit(hit: Hit) -> dict[str, object]:
-    """Give a hit as data."""
-    said: dict[str, object] = {"id": hit.memory_id, "revision": hit.revision, "kind": hit.kind}
-    said |= {"score": hit.score, "channel": hit.channel, "content": hit.content}
-    return said | ({"related_from": hit.related_from} if hit.related_from else {})
-
-
-def sort_hits(hits: Iterable[Hit]) -> list[Hit]:
-    """Sort by score, channel, newest change and id (spec/recall.md R10)."""
-    return sorted(
-        hits,
-        key=lambda hit: (
-            -hit.score,
-            _CHANNELS.index(hit.channel),
-            -hit.updated_at.timestamp(),
-            hit.memory_id,
-        ),
-    )
-
-
-def _related(
+def _find_related(
     reader: StoreReader, namespace: Namespace, hits: list[Hit], policy: RecallPolicy, now: datetime
 ) -> list[Hit]:
-    owner = find_namespace(reader, namespace)
-    if owner is None:
-        return []
-    seeds = read_records(reader, owner.namespace_id, [hit.memory_id for hit in hits])
+    seeds = _read_records(reader, namespace, [hit.memory_id for hit in hits])
     wanted = list_targets(hits, seeds, budget=policy.max_related_lookups)
-    records = read_records(reader, owner.namespace_id, [target for _, target in wanted])
+    records = _read_records(reader, namespace, [target for _, target in wanted])
     return [
-        _hang_on(hit, records[target])
+        make_hit(records[target], _share(hit.score), "related", hit.memory_id)
         for hit, target in wanted
         if target in records and _is_served(records[target], policy, now)
     ]
@@ -155,13 +180,14 @@ def list_targets(
 ) -> list[tuple[Hit, str]]:
     """List what to look up: related_to edges of the hits, one hop, each target once.
 
-    A lookup that finds nothing is spent as well.
+    A lookup that finds nothing is spent as well. A hit whose memory has gone has no edges.
     """
     hits = list(hits)
     tried = {hit.memory_id for hit in hits}
     wanted: list[tuple[Hit, str]] = []
     for hit in hits:
-        for edge in seeds[hit.memory_id].relations:
+        edges = seeds[hit.memory_id].relations if hit.memory_id in seeds else ()
+        for edge in edges:
             is_new = edge.kind == RelationKind.RELATED_TO and edge.target_id not in tried
             if is_new and len(wanted) < budget:
                 tried.add(edge.target_id)
@@ -169,18 +195,8 @@ def list_targets(
     return wanted
 
 
-def _hang_on(seed: Hit, record: MemoryRecord) -> Hit:
-    score = min(max(round_to_f32(seed.score * RELATED_SHARE), 0.0), 1.0)
-    hit = replace(seed, memory_id=record.id, revision=record.revision, kind=record.kind.value)
-    updated_at = record.updated_at or seed.updated_at
-    return replace(
-        hit,
-        content=record.content,
-        score=score,
-        channel="related",
-        updated_at=updated_at,
-        related_from=seed.memory_id,
-    )
+def _share(score: float) -> float:
+    return min(max(round_to_f32(score * RELATED_SHARE), 0.0), 1.0)
 
 
 def _is_served(record: MemoryRecord, policy: RecallPolicy, now: datetime) -> bool:

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from helpers.children import start_child
+from helpers.recalls import list_cases
 from helpers.sets import SPACE, START, change, change_set, create, edge, evidence
 from helpers.shared import read_set
 
 from storage import Store
+from storage.encoding import format_f32
 from storage.models import Namespace
 from storage.repository import apply_change_set, read_state
-from tasks.recall import parse_recall_policy, recall
+from tasks.contexts import admit, make_item, name_context
+from tasks.recall import parse_recall_policy, recall, recall_memories
 
 FOREIGN = Namespace(tenant="t", principal="p", scope="elsewhere")
 Case = dict[str, Any]
@@ -80,10 +83,19 @@ def test_v273_every_language_finds_its_memory_and_nothing_else(store: Store) -> 
     foreign = fixture["foreign_node"]
     made = change_set("foreign", 0, create(foreign["id"], foreign["content"]))
     apply_change_set(store, {**made, "namespace": FOREIGN.model_dump()})
-    for query in fixture["queries"]:
-        assert _recall(store, query["query"], fixture["policy"]) == [query["relevant_node_id"]]
+    policy, scores, admissions = parse_recall_policy(fixture["policy"]), {}, 0
+    for number, query in enumerate(fixture["queries"]):
+        (hit,) = recall_memories(store, SPACE, query["query"], policy=policy, now=START).hits
+        assert hit.memory_id == query["relevant_node_id"]
+        scores[query["language"][:2]] = format_f32(hit.score)
+        context_id = name_context("session", "run", query["id"], number)
+        items = [make_item(hit)]
+        kept = admit(store, SPACE, items, [hit], context_id=context_id, occurred_at=START)
+        admissions += len(kept)
     for query in fixture["negative_queries"]:
         assert _recall(store, query["query"], fixture["policy"]) == []
+    expected = next(one["expected"] for one in list_cases("fixture") if one["id"] == "V273")
+    assert (scores, admissions) == (expected["top_scores"], expected["admissions"])
 
 
 def test_v276_memory_survives_epochs_of_fresh_processes(store: Store) -> None:
