@@ -7,14 +7,15 @@ under the sidecar lock. Writes are serialised by the exclusive lock, which is wh
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 
+from storage import engine
 from storage.errors import StorageError, StoreBusyError, StoreNotFoundError
 from storage.lock import hold_lock
 from storage.queries import read_statements
@@ -22,9 +23,8 @@ from storage.queries import read_statements
 _SQL = read_statements("storage.sql", "gateway")
 
 DATABASE_FILE = "memory.duckdb"
-# One configuration for every connection of a process (PLATFORM D4, D8).
 _POLL_S = 0.05
-_CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+Opened = TypeVar("Opened")
 
 Params = Mapping[str, object]
 
@@ -163,34 +163,70 @@ class Store:
                 del self._local.burst
 
     @contextmanager
+    def closed(self) -> Iterator[Callable[[str], AbstractContextManager[StoreWriter]]]:
+        """Keep everybody out while no file is open, so that another file can take its place.
+
+        Gives what opens a file, or ":memory:", outside of any transaction until its block ends.
+
+        Raises:
+            StoreBusyError: Others held the lock for longer than `lock_wait_s`.
+            RuntimeError: This thread has a session, which keeps the file open.
+        """
+        if hasattr(self._local, "burst"):
+            message = "closed() in a session: the session keeps the file open"
+            raise RuntimeError(message)
+        with self._locked(exclusive=True) as started:
+
+            @contextmanager
+            def open_file(file: str) -> Iterator[StoreWriter]:
+                connection = self._wait(lambda: engine.connect(file), started)
+                try:
+                    yield StoreWriter(connection)
+                finally:
+                    connection.close()
+
+            yield open_file
+
+    @contextmanager
     def _connected(self, *, exclusive: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        burst: duckdb.DuckDBPyConnection | None = getattr(self._local, "burst", None)
+        if burst is not None:
+            with self._at_work():
+                yield burst
+            return
+        file = str(self.path / DATABASE_FILE)
+        with self._locked(exclusive=exclusive) as started:
+            attached = self._wait(lambda: engine.attach(file, read_only=not exclusive), started)
+            try:
+                yield attached.connection
+            finally:
+                engine.detach(attached)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
         if getattr(self._local, "busy", False):
             message = "read(), write() and session() cannot be nested: pass the open handle down"
             raise RuntimeError(message)
         self._local.busy = True
         try:
-            burst: duckdb.DuckDBPyConnection | None = getattr(self._local, "burst", None)
-            if burst is not None:
-                yield burst
-                return
+            yield
+        finally:
+            self._local.busy = False
+
+    @contextmanager
+    def _locked(self, *, exclusive: bool) -> Iterator[float]:
+        with self._at_work():
             if not self.path.is_dir():
                 raise StoreNotFoundError(str(self.path))
             started = time.monotonic()
             with hold_lock(self.path, exclusive=exclusive, wait_s=self.lock_wait_s):
-                connection = self._connect(started, read_only=not exclusive)
-                try:
-                    yield connection
-                finally:
-                    connection.close()
-        finally:
-            self._local.busy = False
+                yield started
 
-    def _connect(self, started: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """Connect; a process that opened the file without our lock is waited for, too."""
-        file = str(self.path / DATABASE_FILE)
+    def _wait(self, open_file: Callable[[], Opened], started: float) -> Opened:
+        """Open a file; a process that opened it without our lock is waited for, too."""
         while True:
             try:
-                connection = duckdb.connect(file, read_only=read_only, config=dict(_CONFIG))
+                return open_file()
             except duckdb.Error as error:
                 waited_s = time.monotonic() - started
                 if "Could not set lock" not in str(error):
@@ -199,9 +235,6 @@ class Store:
                 if waited_s >= self.lock_wait_s:
                     raise StoreBusyError(waited_s=waited_s) from None
                 time.sleep(_POLL_S)
-            else:
-                connection.execute(_SQL["set_time_zone"])
-                return connection
 
 
 def _commit(connection: duckdb.DuckDBPyConnection, first_error: StorageError | None) -> None:
