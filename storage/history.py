@@ -29,6 +29,11 @@ class History:
     rebuilds: int
 
 
+def read_store_uuid(reader: StoreReader) -> str:
+    """Read the uuid of the store's history."""
+    return str(dict(reader.rows(_SQL["read_meta"]))["store_uuid"])
+
+
 def read_history_of_store(reader: StoreReader, store_path: Path) -> History:
     """Read the history, and whether the database file is still the one that it is about."""
     meta = dict(reader.rows(_SQL["read_meta"]))

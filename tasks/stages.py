@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from storage import open_store
+from storage.epochs import enter_epoch
 from storage.errors import AdmissionError, LeaseHeldError, PlanRefusedError, StoreBusyError
 from storage.leases import Lease, acquire_lease, keep_lease, release_lease
 from storage.models import Namespace
@@ -23,7 +24,7 @@ from storage.runs import (
     record_skipped,
 )
 from tasks.apply import apply_plan, guard_plan
-from tasks.jobs import find_job
+from tasks.jobs import DIRECT_JOBS, find_job
 from tasks.report import count_up, end_planned
 from tasks.requests import JobRequest, OnBatch
 
@@ -67,6 +68,8 @@ def begin_stage(
                 writer, target, request.job, holder=run_id, clock=clock, ttl_s=request.lease_ttl_s
             )
             begin_run(writer, _start(request, target, run_id, clock), lease_fence=lease.fence)
+            if request.job not in DIRECT_JOBS:
+                enter_epoch(writer, lease, clock=clock)
     except (LeaseHeldError, StoreBusyError) as error:
         return error
     return lease

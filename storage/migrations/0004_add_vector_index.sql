@@ -114,7 +114,23 @@ CREATE TABLE embedding_attempts (
     PRIMARY KEY (partition, record_id)
 );
 
+-- An ownership epoch says which runs of a job belong together.
+CREATE TABLE epochs (
+    namespace_id INTEGER NOT NULL,
+    job TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    owner_key TEXT NOT NULL,
+    opened_at TIMESTAMPTZ NOT NULL,
+    closed_at TIMESTAMPTZ,
+    PRIMARY KEY (namespace_id, job, epoch)
+);
+
 ALTER TABLE runs ADD COLUMN figures TEXT;
+
+ALTER TABLE runs ADD COLUMN epoch BIGINT;
+
+-- Counts the attempts of an epoch; runs that were skipped, refused or abandoned have none.
+ALTER TABLE runs ADD COLUMN sequence BIGINT;
 
 ALTER TABLE runs ADD COLUMN settled_by TEXT;
 

@@ -1,18 +1,26 @@
 -- name: insert_run
 INSERT INTO runs (
     run_id, job, namespace_id, mode, trigger, flow_run_id, plan_id, now, lease_fence, outcome, code, error,
-    found, applied, skipped, failed, figures, started_at, ended_at
+    found, applied, skipped, failed, figures, started_at, ended_at, epoch
 )
 VALUES (
     $run_id, $job, $namespace_id, $mode, $trigger, $flow_run_id, $plan_id, $now, $lease_fence, $outcome, $code,
-    $error, $found, $applied, $skipped, $failed, $figures, $started_at, $ended_at
+    $error, $found, $applied, $skipped, $failed, $figures, $started_at, $ended_at,
+    (SELECT max(epoch) FROM epochs AS e WHERE e.namespace_id = $namespace_id AND e.job = $job)
 )
 
 -- name: finish_run
 UPDATE runs
 SET
     plan_id = $plan_id, outcome = $outcome, code = $code, error = $error, found = $found,
-    applied = $applied, skipped = $skipped, failed = $failed, figures = $figures, ended_at = $ended_at
+    applied = $applied, skipped = $skipped, failed = $failed, figures = $figures, ended_at = $ended_at,
+    sequence = CASE
+        WHEN $outcome IN ('applied', 'planned', 'partial', 'unchanged', 'failed') THEN (
+            SELECT coalesce(max(o.sequence), 0) + 1
+            FROM runs AS o
+            WHERE o.namespace_id = runs.namespace_id AND o.job = runs.job AND o.epoch = runs.epoch
+        )
+    END
 WHERE run_id = $run_id AND outcome = 'running'
 
 -- name: set_run_plan

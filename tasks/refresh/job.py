@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from storage.epochs import enter_epoch
 from storage.fresh import new_uuid
 from storage.history import History, read_history_of_store, settle_history
 from storage.identities import derive_authority
@@ -10,12 +11,13 @@ from storage.index_errors import ConfigurationError, IndexUnreadableError
 from storage.leases import Lease, keep_lease
 from storage.namespaces import StoredNamespace
 from storage.partitions import Partition
-from storage.runs import read_last_code
+from storage.runs import RunEnd, read_last_code
 from storage.vectors import VectorStore
 from tasks.policies import RefreshPolicy
 from tasks.providers.bounds import ExecutionBounds, FailureBudget
 from tasks.providers.embedder import Embedder
 from tasks.providers.registry import find_traits
+from tasks.providers.weights import EmbedderSetupError
 from tasks.refresh.binding import build_binding, find_partition
 from tasks.refresh.ending import end_failed, end_refreshed
 from tasks.refresh.rows import foresee
@@ -24,7 +26,7 @@ from tasks.refresh.settings import RefreshSettings
 from tasks.refresh.source import StoreSource
 from tasks.refresh.work import Work
 from tasks.report import Performed
-from tasks.requests import JobRequest, OnBatch
+from tasks.requests import EmbedderChoice, JobRequest, OnBatch
 
 # What one table of vectors is made for (DESIGN §8).
 MAX_RECORDS = 5_000_000
@@ -32,6 +34,8 @@ _BYTES_BESIDE_VECTOR = 1_024
 # A provider that is paid for has a budget even if the policy names none (DESIGN 10.20).
 _PAID_BUDGET = 4_096
 _PAID = "http"
+# What a preview works under: it writes nothing, so there is nothing to fence.
+_NO_LEASE = Lease("", -1, "refresh", "", 0, 0)
 
 
 def perform_refresh(
@@ -41,17 +45,22 @@ def perform_refresh(
 
     An index that neither this run nor the one before it could read is made anew (R33).
     """
-    store = request.handle()
+    try:
+        choice, embedder = find_embedder(request)
+    except (ConfigurationError, EmbedderSetupError) as error:
+        code = ConfigurationError.code
+        return Performed(RunEnd("refused", code=code, error=str(error)), error)
+    store, clock = request.handle(), request.clock()
     with store.write() as writer:
-        keep_lease(writer, lease, clock=request.clock())
-        history = settle_history(writer, store.path, clock=request.clock())
-        was_unreadable = read_last_code(writer, target.namespace_id, "refresh") == (
-            IndexUnreadableError.code
-        )
-    work = _make_work(request, target, lease, history)
+        keep_lease(writer, lease, clock=clock)
+        history = settle_history(writer, store.path, clock=clock)
+        partition = configure_partition(target, history, choice.name, embedder)
+        enter_epoch(writer, lease, generation=partition.generation, clock=clock)
+        last = read_last_code(writer, target.namespace_id, lease.job)
+    work = _make_work(request, target, lease, partition, embedder)
     work.on_batch = on_batch
     done = _perform(work)
-    if isinstance(done.error, IndexUnreadableError) and was_unreadable:
+    if isinstance(done.error, IndexUnreadableError) and last == IndexUnreadableError.code:
         work.settings = replace(work.settings, recreate_index=True)
         return _perform(work)
     return done
@@ -70,10 +79,12 @@ def preview_refresh(request: JobRequest, target: StoredNamespace) -> dict[str, A
     Returns:
         found, reasons {embed, reuse, defer, skip: count} and decisions, as plans have them.
     """
+    choice, embedder = find_embedder(request)
     store = request.handle()
     with store.read() as reader:
         history = read_history_of_store(reader, store.path)
-    work = _make_work(request, target, None, history)
+    partition = configure_partition(target, history, choice.name, embedder)
+    work = _make_work(request, target, _NO_LEASE, partition, embedder)
     rows = foresee(work, work.source.take_view())
     reasons: dict[str, int] = {}
     for row in rows:
@@ -81,16 +92,16 @@ def preview_refresh(request: JobRequest, target: StoredNamespace) -> dict[str, A
     return {"found": len(rows), "reasons": dict(sorted(reasons.items())), "decisions": rows}
 
 
-def find_embedder(request: JobRequest) -> Embedder:
-    """Load the embedder of a request.
+def find_embedder(request: JobRequest) -> tuple[EmbedderChoice, Embedder]:
+    """Load the embedder that a request chooses.
 
     Raises:
-        ConfigurationError: The request names none.
+        ConfigurationError: The request chooses none.
         EmbedderSetupError: It cannot be loaded.
     """
     if request.embedder is None:
         raise ConfigurationError(field="embedder")
-    return request.embedder.load()
+    return request.embedder, request.embedder.load()
 
 
 def configure_partition(
@@ -111,17 +122,20 @@ def configure_partition(
 
 
 def _make_work(
-    request: JobRequest, target: StoredNamespace, lease: Lease | None, history: History
+    request: JobRequest,
+    target: StoredNamespace,
+    lease: Lease,
+    partition: Partition,
+    embedder: Embedder,
 ) -> Work:
-    embedder = find_embedder(request)
     name = request.embedder.name if request.embedder is not None else ""
     store, settings = request.handle(), _read_settings(request, name)
     return Work(
         store=store,
         vectors=VectorStore(store.path),
         target=target,
-        lease=lease or _no_lease(target),
-        partition=configure_partition(target, history, name, embedder),
+        lease=lease,
+        partition=partition,
         embedder=embedder,
         bounds=ExecutionBounds(),
         settings=settings,
@@ -130,10 +144,6 @@ def _make_work(
         new_id=lambda: new_uuid().replace("-", ""),
         marks_crashes=find_traits(name).may_crash,
     )
-
-
-def _no_lease(target: StoredNamespace) -> Lease:
-    return Lease("", target.namespace_id, "refresh", "", 0, 0)
 
 
 def _read_settings(request: JobRequest, name: str) -> RefreshSettings:

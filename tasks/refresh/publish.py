@@ -113,7 +113,7 @@ def stage(work: Work, seen: Observation, view: View, prepared: Prepared) -> Publ
 
 
 def _count_bytes(rows: pa.Table, dimension: int) -> int:
-    count = 4 * dimension * rows.num_rows
+    count: int = 4 * dimension * rows.num_rows
     for name in ("record_id", "memory_id", "content_digest"):
         count += int(pc.sum(pc.binary_length(rows.column(name))).as_py() or 0)
     return count
