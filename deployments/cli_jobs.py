@@ -19,7 +19,7 @@ from tasks.report import describe_result
 
 jobs_app = typer.Typer()
 
-Job = Annotated[str, typer.Argument(help="prune, sweep or refresh")]
+Job = Annotated[str, typer.Argument(help="prune, sweep, refresh or janitor")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="policy field; repeatable"),

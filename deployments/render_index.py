@@ -18,7 +18,7 @@ def render_previews(console: Console, previews: Sequence[Mapping[str, Any]], *, 
         where = format_namespace(one["namespace"])
         console.print(f"namespace {where}, now {format_instant(one['now'])}")
         reasons = ", ".join(f"{reason} {count}" for reason, count in one["reasons"].items())
-        console.print(f"{one['found']} memories are active" + (f": {reasons}" if reasons else ""))
+        console.print(f"found {one['found']}" + (f": {reasons}" if reasons else ""))
         changes = [row for row in one["decisions"] if row["reason"] != "reuse"]
         if not changes:
             continue

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from storage.digests import digest_record, encode_json
-from storage.fingerprints import write_keys
 from storage.gateway import StoreWriter
 from storage.memories import (
     EVIDENCE_SCHEMA,
@@ -214,9 +213,8 @@ def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock:
         for record in records
     ]
     insert_memories(writer, pa.Table.from_pylist(memories, schema=MEMORY_SCHEMA))
-    texts = [(record.id, record.content) for record in records]
+    texts = ((record.id, record.content) for record in records)
     insert_terms(writer, term_rows(texts, namespace_id))
-    write_keys(writer, namespace_id, texts)
     insert_revisions(writer, _gather(revision_rows, records, namespace_id, REVISION_SCHEMA))
     insert_evidence(writer, _gather(evidence_rows, records, namespace_id, EVIDENCE_SCHEMA))
     insert_relations(writer, _gather(relation_rows, records, namespace_id, RELATION_SCHEMA))

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from storage.gateway import StoreReader, StoreWriter
-from storage.lexical import is_alphanumeric, make_splitter
+from storage.lexical import hash_term, is_alphanumeric, make_splitter
 from storage.queries import read_statements
-from storage.terms import hash_term
 
 _SQL = read_statements("storage.sql", "fingerprints")
 _KEY_SCHEMA = pa.schema(

@@ -20,6 +20,11 @@ DEFAULT_TTL_S = 300  # spec/maintenance.md R12
 
 # Jobs that never run together in one namespace (spec/maintenance.md 3.2).
 _EXCLUSIVE = frozenset({"prune", "sweep", "consolidate", "restore", "erase"})
+# They rewrite the vector tables that all namespaces share, so no two of them, and no refresh beside
+# one, whatever the namespace (DESIGN 5). A rebuild is a refresh that makes the tables anew: it
+# takes this lease first and its refresh lease then, as the same holder.
+_STORE_WIDE = frozenset({"erase", "janitor", "rebuild"})
+_SHARING = _STORE_WIDE | {"refresh"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +51,32 @@ def acquire_lease(  # noqa: PLR0913 - a grant has this many facts
     """Take the lease for a run.
 
     Raises:
-        LeaseHeldError: The same job, or one that excludes it, is at work in the namespace.
+        LeaseHeldError: The same job, or one that excludes it, is at work in the namespace, or in
+            any if one of both is a job of the whole store.
     """
     key = lease_key(read_store_id(writer), namespace.key, job)
     owner = {"namespace_id": namespace.namespace_id}
     writer.execute(_SQL["insert_lease"], owner | {"lease_key": key, "job": job})
-    for other, until in writer.rows(_SQL["find_live_leases"], owner | {"clock": clock}):
-        if other == job or {other, job} <= _EXCLUSIVE:
+    for live in writer.records(_SQL["find_live_leases"], owner | {"clock": clock}):
+        other = live["job"]
+        if _is_excluded(job, other, is_near=live["is_near"], is_own=live["holder"] == holder):
             reason = "lease_held" if other == job else "excluded_job"
-            raise LeaseHeldError(job=job, reason=reason, held_by=other, until=format_instant(until))
+            until = format_instant(live["expires_at"])
+            raise LeaseHeldError(job=job, reason=reason, held_by=other, until=until)
     params = {"lease_key": key, "holder": holder, "clock": clock}
     if writer.execute(_SQL["grant_lease"], params | {"expires_at": _expiry(clock, ttl_s)}) != 1:
         message = "a lease that is not live could not be granted"
         raise ConflictError(message)
     fence = writer.rows(_SQL["read_lease_fence"], {"lease_key": key})[0][0]
     return Lease(key, namespace.namespace_id, job, holder, fence, ttl_s)
+
+
+def _is_excluded(job: str, other: str, *, is_near: bool, is_own: bool) -> bool:
+    """Tell whether a live lease forbids a job; `is_near`: it is one of the same namespace."""
+    both = {job, other}
+    if is_near and (job == other or both <= _EXCLUSIVE):
+        return True
+    return not is_own and both <= _SHARING and bool(both & _STORE_WIDE)
 
 
 def keep_lease(writer: StoreWriter, lease: Lease, *, clock: datetime) -> None:

@@ -4,6 +4,7 @@ Pure functions over stored text; no SQL takes part. A profile is a fixed algorit
 behaviour is a new name. Source: spec/recall.md R1-R6.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -137,3 +138,8 @@ def find_sure_terms(words: Iterable[str]) -> frozenset[str] | None:
 
 def _pair_up(run: str) -> list[str]:
     return [first + second for first, second in pairwise(run)]
+
+
+def hash_term(term: str) -> int:
+    """Hash a term to 64 bits, the same on every machine: SHA-256, first 8 bytes, little endian."""
+    return int.from_bytes(hashlib.sha256(term.encode()).digest()[:8], "little", signed=True)

@@ -120,6 +120,8 @@ def read_records(
     """
     names = list(ids)
     rows = read_memories(reader, namespace_id, names)
+    if not rows:
+        return {}
     evidence = _by_memory(read_evidence(reader, namespace_id, names))
     edges = _by_memory(read_relations(reader, namespace_id, names))
     return {

@@ -16,7 +16,6 @@ from storage.change_digest import digest_change_set
 from storage.change_errors import IdempotencyConflictError
 from storage.changes import AddRelation, ChangeSet, Create, RemoveRelation, parse_change_set
 from storage.errors import RevisionConflictError
-from storage.fingerprints import write_keys
 from storage.gateway import Store, StoreReader, StoreWriter
 from storage.graph import Surroundings, check_graph
 from storage.memories import (
@@ -207,10 +206,18 @@ def _look_around(reader: StoreReader, namespace_id: int, stage: Stage) -> Surrou
         for state in (one.states[0], one.current)
         for edge in state.relations
     } - stage.memories.keys()
-    owner = {"namespace_id": namespace_id}
-    statuses = dict(reader.rows(_SQL["find_statuses"], {**owner, "ids": sorted(touched)}))
-    edges = reader.rows(_SQL["find_edges_to"], {**owner, "ids": sorted(changed)})
-    return Surroundings(statuses, frozenset(edges))
+    # A memory that the set creates has no edge yet: nothing is read for it.
+    known = sorted(name for name, one in changed.items() if not one.is_new)
+    return Surroundings(
+        dict(_read_about(reader, "find_statuses", namespace_id, sorted(touched))),
+        frozenset(_read_about(reader, "find_edges_to", namespace_id, known)),
+    )
+
+
+def _read_about(
+    reader: StoreReader, statement: str, namespace_id: int, ids: list[str]
+) -> list[tuple[Any, ...]]:
+    return reader.rows(_SQL[statement], {"namespace_id": namespace_id, "ids": ids}) if ids else []
 
 
 def _write(
@@ -231,9 +238,8 @@ def _write(
     for one in old:
         _swap(writer, namespace_id, one)
     written = [one.current for one in changed.values() if _has_new_text(one)]
-    texts = [(record.id, record.content) for record in written]
+    texts = ((record.id, record.content) for record in written)
     insert_terms(writer, term_rows(texts, namespace_id))
-    write_keys(writer, namespace_id, texts)
 
 
 def _has_new_text(one: Staged) -> bool:

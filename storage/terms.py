@@ -7,7 +7,6 @@ again on their texts, and what a hash collision changed is answered by reading a
 Source: spec/repository.md R32, spec/recall.md R6, R8.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.errors import ConflictError
+from storage.fingerprints import key_of
 from storage.gateway import StoreReader, StoreWriter
 from storage.lexical import (
     WORD_CJK_BIGRAM_V1,
     WORD_V1,
     find_sure_terms,
+    hash_term,
     is_searchable,
     tokenize,
 )
@@ -35,6 +36,7 @@ TERM_SCHEMA = pa.schema(
     [
         ("namespace_id", pa.int32()),
         ("memory_id", pa.string()),
+        ("fingerprint_key", pa.int64()),
         ("terms", pa.list_(pa.int64())),
     ]
 )
@@ -50,11 +52,6 @@ _SPARE = 30
 _ENOUGH = 4
 
 
-def hash_term(term: str) -> int:
-    """Hash a term to 64 bits, the same on every machine: SHA-256, first 8 bytes, little endian."""
-    return int.from_bytes(hashlib.sha256(term.encode()).digest()[:8], "little", signed=True)
-
-
 def term_rows(rows: Iterable[tuple[str, str]], namespace_id: int) -> pa.Table:
     """Tokenise contents; needs no store, so that it can be done before the lock is taken.
 
@@ -63,16 +60,19 @@ def term_rows(rows: Iterable[tuple[str, str]], namespace_id: int) -> pa.Table:
         namespace_id: Whose memories they are.
 
     Returns:
-        TERM_SCHEMA, one row a memory; a content without any term has an empty list.
+        TERM_SCHEMA, one row a memory, with the key of its fingerprint; a content without any term
+        has an empty list.
 
     Raises:
         ValueError: A memory occurs twice.
     """
     ids: list[str] = []
+    keys: list[int] = []
     terms: list[str] = []
     offsets = [0]
     for memory_id, content in rows:
         ids.append(memory_id)
+        keys.append(key_of(content))
         terms.extend(tokenize(content))
         offsets.append(len(terms))
     if len(set(ids)) != len(ids):
@@ -82,7 +82,8 @@ def term_rows(rows: Iterable[tuple[str, str]], namespace_id: int) -> pa.Table:
     hashes = pa.array(map(hash_term, coded.dictionary.to_pylist()), pa.int64())
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), hashes.take(coded.indices))
     owners = pa.repeat(pa.scalar(namespace_id, pa.int32()), len(ids))
-    return pa.table([owners, pa.array(ids, pa.string()), lists], schema=TERM_SCHEMA)
+    columns = [owners, pa.array(ids, pa.string()), pa.array(keys, pa.int64()), lists]
+    return pa.table(columns, schema=TERM_SCHEMA)
 
 
 def insert_terms(writer: StoreWriter, incoming: pa.Table) -> None:
@@ -110,9 +111,10 @@ def _insert_singly(writer: StoreWriter, incoming: pa.Table) -> int:
     """Insert by key: a join would read the ids of all memories for a handful of texts."""
     numbered = 0
     for row in incoming.to_pylist():
-        owner = {name: row[name] for name in ("namespace_id", "memory_id")}
-        numbered += writer.execute(_SQL["number_text"], owner)
-        writer.execute(_SQL["insert_terms_of_text"], row)
+        terms = row.pop("terms")
+        numbered += writer.execute(_SQL["number_text"], row)
+        del row["fingerprint_key"]
+        writer.execute(_SQL["insert_terms_of_text"], {**row, "terms": terms})
     return numbered
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from storage import StoreReader
 from storage.errors import AdmissionError
 from storage.plans import Plan, PlanHeader
+from tasks.janitor import JanitorPolicy, perform_janitor, preview_janitor
 from tasks.policies import Policy, PrunePolicy, RefreshPolicy, SweepPolicy
 from tasks.prune import allow_prune, plan_prune
 from tasks.refresh.job import perform_refresh, preview_refresh
@@ -41,6 +42,7 @@ class DirectJob:
     policy_type: type[Policy]
     perform: Callable[..., Performed]
     preview: Callable[..., dict[str, Any]]
+    is_store_wide: bool = False
 
 
 def _allow_all(_reader: StoreReader, _plan: PlanHeader, _reason: str) -> None:
@@ -58,7 +60,10 @@ JOBS = {
 
 DIRECT_JOBS = {
     job.name: job
-    for job in (DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),)
+    for job in (
+        DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),
+        DirectJob("janitor", JanitorPolicy, perform_janitor, preview_janitor, is_store_wide=True),
+    )
 }
 
 

@@ -11,7 +11,6 @@ from storage import open_store
 from storage.epochs import enter_epoch
 from storage.errors import AdmissionError, LeaseHeldError, PlanRefusedError, StoreBusyError
 from storage.leases import Lease, acquire_lease, keep_lease, release_lease
-from storage.models import Namespace
 from storage.namespaces import StoredNamespace, list_namespaces, read_namespace
 from storage.plans import PlanHeader, count_outcomes, has_receipt, read_plan, store_plan
 from storage.runs import (
@@ -40,7 +39,7 @@ def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]
     store = open_store(request.store, lock_wait_s=request.lock_wait_s)
     with store.read() as reader:
         if plan_id is None:
-            return request, _select(list_namespaces(reader), request.namespace)
+            return request, _select(list_namespaces(reader), request)
         plan = read_plan(reader, plan_id)
         if plan.job != request.job:
             raise AdmissionError("plan", f"{plan_id} is a plan of {plan.job}")
@@ -50,7 +49,13 @@ def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]
     return replace(request, plan_id=plan_id, now=plan.now), [owner]
 
 
-def _select(stored: list[StoredNamespace], namespace: Namespace | None) -> list[StoredNamespace]:
+def _select(stored: list[StoredNamespace], request: JobRequest) -> list[StoredNamespace]:
+    namespace = request.namespace
+    direct = DIRECT_JOBS.get(request.job)
+    if direct is not None and direct.is_store_wide:
+        if namespace is not None:
+            raise AdmissionError("namespace", f"{request.job} works on the whole store")
+        return stored[:1]
     chosen = [one for one in stored if namespace is None or one.namespace == namespace]
     if not chosen:
         raise AdmissionError("namespace", "the store has no such namespace")

@@ -4,10 +4,11 @@ SELECT $lease_key, $namespace_id, $job, 0
 WHERE NOT EXISTS (SELECT 1 FROM leases WHERE lease_key = $lease_key)
 
 -- name: find_live_leases
-SELECT job, expires_at
+-- Those of the namespace first; some jobs exclude one another in the whole store.
+SELECT job, holder, expires_at, namespace_id = $namespace_id AS is_near
 FROM leases
-WHERE namespace_id = $namespace_id AND holder IS NOT NULL AND expires_at > $clock
-ORDER BY job
+WHERE holder IS NOT NULL AND expires_at > $clock
+ORDER BY is_near DESC, job, namespace_id
 
 -- name: grant_lease
 UPDATE leases

@@ -2,7 +2,7 @@
 -- The current text of each memory gets a number that no text had before: postings of earlier texts
 -- then belong to nothing.
 UPDATE memories
-SET text_number = nextval('text_numbers')
+SET text_number = nextval('text_numbers'), fingerprint_key = i.fingerprint_key
 FROM incoming AS i
 WHERE memories.namespace_id = i.namespace_id AND memories.id = i.memory_id
 
@@ -19,7 +19,7 @@ ORDER BY t.term_hash, t.text_number
 
 -- name: number_text
 UPDATE memories
-SET text_number = nextval('text_numbers')
+SET text_number = nextval('text_numbers'), fingerprint_key = $fingerprint_key
 WHERE namespace_id = $namespace_id AND id = $memory_id
 
 -- name: insert_terms_of_text

@@ -1,14 +1,17 @@
 """refresh as a job: the work of a request on one namespace, and what it would do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from storage.epochs import enter_epoch
+from storage.errors import LeaseHeldError
 from storage.fresh import new_uuid
 from storage.history import History, read_history_of_store, settle_history
 from storage.identities import derive_authority
 from storage.index_errors import ConfigurationError, IndexUnreadableError
-from storage.leases import Lease, keep_lease
+from storage.leases import Lease, acquire_lease, keep_lease, release_lease
 from storage.namespaces import StoredNamespace
 from storage.partitions import Partition
 from storage.runs import RunEnd, read_last_code
@@ -25,7 +28,7 @@ from tasks.refresh.run import refresh
 from tasks.refresh.settings import RefreshSettings
 from tasks.refresh.source import StoreSource
 from tasks.refresh.work import Work
-from tasks.report import Performed
+from tasks.report import Performed, end_with_error
 from tasks.requests import EmbedderChoice, JobRequest, OnBatch
 
 # What one table of vectors is made for (DESIGN §8).
@@ -50,6 +53,46 @@ def perform_refresh(
     except (ConfigurationError, EmbedderSetupError) as error:
         code = ConfigurationError.code
         return Performed(RunEnd("refused", code=code, error=str(error)), error)
+    if not _read_policy(request).recreate_index:
+        return _refresh(request, target, lease, choice=choice, embedder=embedder, on_batch=on_batch)
+    try:
+        with _rebuild_lease(request, target, lease):
+            return _refresh(
+                request, target, lease, choice=choice, embedder=embedder, on_batch=on_batch
+            )
+    except LeaseHeldError as error:
+        return Performed(end_with_error(error, None), error)
+
+
+@contextmanager
+def _rebuild_lease(request: JobRequest, target: StoredNamespace, lease: Lease) -> Iterator[None]:
+    """Keep everybody else from the vector tables, whatever the namespace (DESIGN 5)."""
+    store = request.handle()
+    with store.write() as writer:
+        taken = acquire_lease(
+            writer,
+            target,
+            "rebuild",
+            holder=lease.holder,
+            clock=request.clock(),
+            ttl_s=lease.ttl_s,
+        )
+    try:
+        yield
+    finally:
+        with store.write() as writer:
+            release_lease(writer, taken, clock=request.clock())
+
+
+def _refresh(  # noqa: PLR0913 - who asks for what, and what was found for it
+    request: JobRequest,
+    target: StoredNamespace,
+    lease: Lease,
+    *,
+    choice: EmbedderChoice,
+    embedder: Embedder,
+    on_batch: OnBatch | None,
+) -> Performed:
     store, clock = request.handle(), request.clock()
     with store.write() as writer:
         keep_lease(writer, lease, clock=clock)
@@ -61,8 +104,9 @@ def perform_refresh(
     work.on_batch = on_batch
     done = _perform(work)
     if isinstance(done.error, IndexUnreadableError) and last == IndexUnreadableError.code:
-        work.settings = replace(work.settings, recreate_index=True)
-        return _perform(work)
+        with _rebuild_lease(request, target, lease):
+            work.settings = replace(work.settings, recreate_index=True)
+            return _perform(work)
     return done
 
 
@@ -146,10 +190,12 @@ def _make_work(
     )
 
 
+def _read_policy(request: JobRequest) -> RefreshPolicy:
+    return RefreshPolicy.model_validate(request.policy.model_dump())
+
+
 def _read_settings(request: JobRequest, name: str) -> RefreshSettings:
-    policy = request.policy
-    if not isinstance(policy, RefreshPolicy):
-        raise ConfigurationError(field="policy")
+    policy = _read_policy(request)
     budget = policy.max_embed_per_run or (_PAID_BUDGET if name == _PAID else None)
     return RefreshSettings(
         source_rounds=policy.source_rounds,

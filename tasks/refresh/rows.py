@@ -120,7 +120,7 @@ def _classify(work: Work, view: View, pool: dict[str, Vector]) -> tuple[pa.Table
     members = members.append_column("is_pooled", pa.array(pooled, pa.bool_()))
     with work.store.read() as reader:
         reusable = None
-        if work.owner is None:
+        if work.owner is None and not work.settings.recreate_index:
             across = profile == RECORD_PROFILE
             reusable = find_reusable(reader, partition, profile, across=across)
         rows = classify(
