@@ -10,18 +10,23 @@ from typing import Any
 from deployments import render
 from deployments.console import Output
 from deployments.desk import EXIT_DONE, Desk
+from flows.edge import choose_embedder
 from storage import create_store
+from storage.models import DEFAULT_NAMESPACE
 from storage.settings import Settings
 from tasks.explain import show_plan, show_runs, show_status
 from tasks.feedback import apply_feedback
 from tasks.importing import import_file
 from tasks.inline import run_job
 from tasks.limits import SafetyLimits
+from tasks.recall import SemanticSource, describe_hit, parse_recall_policy, recall_memories
 from tasks.report import RunResult, describe_result
 
 # The sample's ages are counted back from here, so that every tour shows the same figures.
 _NOW = datetime(2026, 9, 30, tzinfo=UTC)
 _SHOWN = 8
+# Shares no word with the memory that answers it.
+_QUESTION = "return to the earlier build after trouble"
 
 
 def run_demo(output: Output, keep: Path | None) -> int:
@@ -31,6 +36,7 @@ def run_demo(output: Output, keep: Path | None) -> int:
         tour.fill()
         tour.sweep()
         tour.prune()
+        tour.refresh()
         tour.close()
     if keep is not None:
         output.note(f"the store stays in {keep}: memtend --store {keep} status")
@@ -78,6 +84,20 @@ class _Tour:
         plan_id = str(refused[0].end.plan_id)
         self._say(f"memtend run prune --confirm {plan_id}")
         self._run("prune", confirm_plan_id=plan_id)
+
+    def refresh(self) -> None:
+        """Make the index and ask for a memory in other words than its own."""
+        self._say("memtend run refresh")
+        self._run("refresh")
+        self._say(f'memtend recall "{_QUESTION}" --limit 1')
+        source = SemanticSource(load=choose_embedder(self._desk.settings.embedder).load)
+        policy = parse_recall_policy({"max_results": 1})
+        found = recall_memories(
+            self._desk.open(), DEFAULT_NAMESPACE, _QUESTION, policy=policy, now=_NOW, source=source
+        )
+        hits = [describe_hit(hit) for hit in found.hits]
+        self._steps.append({"hits": hits, "semantic": found.semantic})
+        self._show(lambda: render.render_hits(self._output.out, hits))
 
     def close(self) -> None:
         """Show the state of the store and the history of runs."""

@@ -253,6 +253,14 @@ class VectorStore:
         return self._connect().open_table(table)
 
 
+class NoVectors(VectorStore):
+    """The same directory taken for empty: its tables are about to be made anew."""
+
+    def tables(self) -> list[str]:
+        """List no table."""
+        return []
+
+
 def _of_publication(publication_id: str) -> str:
     return f"publication_id = '{_hex_id(publication_id)}'"
 

@@ -11,21 +11,27 @@ from typer.main import get_command
 
 from deployments.cli import app, hoist_globals
 from storage.models import MemoryRecord
+from tasks.janitor import JanitorPolicy
 from tasks.limits import SafetyLimits
-from tasks.policies import PrunePolicy, SweepPolicy
+from tasks.policies import PrunePolicy, RefreshPolicy, SweepPolicy
 
 ROOT = Path(__file__).parents[1]
 LONGEST = {"README.md": 150, "CONTRIBUTING.md": 80}
 TABLES: dict[str, BaseModel] = {
     "prune policy": PrunePolicy(),
     "sweep policy": SweepPolicy(),
+}
+LINES: dict[str, BaseModel] = {
     "safety limits": SafetyLimits(),
+    "refresh": RefreshPolicy(),
+    "janitor": JanitorPolicy(),
 }
 SNIPPET = re.compile(r"`([^`\n]+)`|^\$ ([^#\n]+)", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 FILE = re.compile(r"(?:storage|tasks|flows|deployments|tests)/[a-z0-9_./]+\.(?:py|sql|jsonl)\b")
 TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+FIELD = re.compile(r"`(\w+)=([^`]+)`")
 PLAN_ID = re.compile(r"plan_[0-9a-f]{20}")
 
 
@@ -70,6 +76,17 @@ def test_readme_names_each_default(heading: str) -> None:
         for name, value in defaults.items()
     }
     assert read_table(read("README.md"), heading) == shown
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_readme_names_each_default_of_a_line(name: str) -> None:
+    defaults = LINES[name].model_dump(mode="json")
+    told = {
+        field: value if isinstance(value, str) else json.dumps(value)
+        for field, value in defaults.items()
+    }
+    (line,) = (line for line in read("README.md").splitlines() if line.startswith(f"| {name} | `"))
+    assert dict(FIELD.findall(line)) == told
 
 
 @pytest.mark.parametrize("document", LONGEST)

@@ -39,7 +39,7 @@ def adopt(work: Work, seen: Observation) -> Publication | None:
     """
     pointer = seen.pointer
     is_unproven = pointer.phase == "published" and pointer.publication_id is not None
-    if not is_unproven or work.owner is not None:
+    if not is_unproven or work.owner is not None or work.settings.recreate_index:
         return None
     with work.store.read() as reader:
         found = read_publication(reader, pointer.publication_id or "")

@@ -73,7 +73,7 @@ def refresh(work: Work) -> Refreshed:
 
 def _observe(work: Work) -> _Start:
     work.on_step("observe")
-    seen = work.observe()
+    seen = work.observe_first()
     adopted = adopt(work, seen)
     if adopted is not None or work.counters.invalidated:
         seen = work.observe()

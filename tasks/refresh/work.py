@@ -16,7 +16,7 @@ from storage.namespaces import StoredNamespace
 from storage.partitions import Observation, Partition, observe_index
 from storage.publications import Counts
 from storage.receipts import Checkpoint, Receipt
-from storage.vectors import VectorStore
+from storage.vectors import NoVectors, VectorStore
 from tasks.providers.bounds import ExecutionBounds
 from tasks.providers.embedder import Embedder
 from tasks.refresh.settings import RefreshCounters, RefreshSettings, Step
@@ -77,6 +77,13 @@ class Work:
     def observe(self) -> Observation:
         """Observe the index (R19)."""
         return observe_index(self.store, self.vectors, self.partition, self.settings.cas_scope)
+
+    def observe_first(self) -> Observation:
+        """Observe what is served before the run; a table that is given up need not be readable."""
+        vectors = self.vectors
+        if self.settings.recreate_index:
+            vectors = NoVectors(self.store.path)
+        return observe_index(self.store, vectors, self.partition, self.settings.cas_scope)
 
     def read_token(self) -> Token | None:
         """Read the source's token and count it.

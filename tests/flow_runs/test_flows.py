@@ -37,6 +37,7 @@ UNCOMPARED = {
     "apply_receipts": ["run_id", "applied_at"],
     "runs": ["run_id", "flow_run_id", "started_at", "ended_at"],
     "leases": ["heartbeat_at", "expires_at"],
+    "epochs": ["opened_at", "closed_at"],
 }
 COLUMNS = """
 SELECT columns(lambda name: NOT list_contains($without::TEXT[], name))

@@ -17,10 +17,17 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import State
 
+from flows.janitor import janitor
 from flows.prune import prune
+from flows.refresh import refresh
 from flows.sweep import sweep
 
-FLOWS: dict[str, Flow[..., State]] = {"prune": prune, "sweep": sweep}
+FLOWS: dict[str, Flow[..., State]] = {
+    "prune": prune,
+    "sweep": sweep,
+    "refresh": refresh,
+    "janitor": janitor,
+}
 _LONGEST_WAIT_S = 20.0
 _END = "Finished in state"
 
