@@ -105,6 +105,11 @@ class ExecutionBounds(BaseModel):
             wanted_ms = retry_after_s * _MS_PER_S
         return max(0.0, min(wanted_ms, self.max_retry_delay_ms)) / _MS_PER_S
 
+    def measure_stretch_s(self) -> float:
+        """Measure the longest time that one batch can take, all tries and waits, in seconds."""
+        waits = sum(self.choose_delay_s(attempt, None) for attempt in range(self.max_retries))
+        return self.request_timeout_ms / _MS_PER_S * (self.max_retries + 1) + waits
+
 
 class FailureBudget(BaseModel):
     """How many rows of a round may fail before the whole round does; no part of the generation."""

@@ -50,6 +50,7 @@ def perform_refresh(
     """
     try:
         choice, embedder = find_embedder(request)
+        check_lease_ttl(choice.name, ExecutionBounds(), lease.ttl_s)
     except (ConfigurationError, EmbedderSetupError) as error:
         code = ConfigurationError.code
         return Performed(RunEnd("refused", code=code, error=str(error)), error)
@@ -146,6 +147,17 @@ def find_embedder(request: JobRequest) -> tuple[EmbedderChoice, Embedder]:
     if request.embedder is None:
         raise ConfigurationError(field="embedder")
     return request.embedder, request.embedder.load()
+
+
+def check_lease_ttl(name: str, bounds: ExecutionBounds, ttl_s: float) -> None:
+    """Refuse a lease that a batch over the network could outlast (spec/maintenance.md R13).
+
+    Raises:
+        ConfigurationError: The lease is shorter than twice the longest stretch.
+    """
+    stretch_s = bounds.measure_stretch_s()
+    if name == _PAID and ttl_s < 2 * stretch_s:
+        raise ConfigurationError(lease_ttl_s=ttl_s, longest_stretch_s=stretch_s)
 
 
 def configure_partition(

@@ -10,6 +10,7 @@ import pytest
 from helpers.embedders import IDENTITY, Options, ScriptedEmbedder, vector_of
 from helpers.vectors import VECTORS
 
+from storage.index_errors import ConfigurationError
 from tasks.providers.bounds import ExecutionBounds, FailureBudget, InvalidConfigurationError
 from tasks.providers.checks import RowFailure
 from tasks.providers.embedder import (
@@ -29,6 +30,7 @@ from tasks.providers.outcomes import (
     EmbeddingUnavailableError,
     ProviderResponseInvalidError,
 )
+from tasks.refresh.job import check_lease_ttl
 
 FILE = json.loads((VECTORS / "refresh-vectors.json").read_text(encoding="utf-8"))
 BOUNDS = ExecutionBounds()
@@ -276,3 +278,25 @@ def test_model_that_changes_under_way_is_refused() -> None:
 
     embedder = ScriptedEmbedder(script=[change])
     assert isinstance(fail(embedder, [ALPHA]), ProviderResponseInvalidError)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "retries", "ttl_s", "fits"),
+    [
+        pytest.param(30, 2, 300, True, id="V33"),
+        pytest.param(30, 2, 180, False, id="V33-short"),
+        pytest.param(30, 8, 558, False, id="V34-short"),
+        pytest.param(30, 8, 559, True, id="V34"),
+        pytest.param(300, 8, 3600, False, id="V35"),
+    ],
+)
+def test_lease_outlasts_two_of_the_longest_stretches(
+    timeout_s: int, retries: int, ttl_s: int, *, fits: bool
+) -> None:
+    bounds = ExecutionBounds(request_timeout_ms=timeout_s * 1000, max_retries=retries)
+    check_lease_ttl("use", bounds, ttl_s)
+    if fits:
+        check_lease_ttl("http", bounds, ttl_s)
+        return
+    with pytest.raises(ConfigurationError):
+        check_lease_ttl("http", bounds, ttl_s)
