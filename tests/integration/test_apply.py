@@ -39,7 +39,7 @@ POLICIES = {"prune": PrunePolicy(), "sweep": SweepPolicy()}
 OLD = datetime.fromisoformat("2026-01-01T00:00:00Z")
 ELSEWHERE = Namespace(tenant="t2", principal="p", scope="s")
 # What a run that has nothing to do may still write.
-OWN_RECORD = {"runs", "leases"}
+OWN_RECORD = {"runs", "leases", "epochs"}
 # One decision fact each, moved past every operation.
 CHANGES = {
     "revision": "UPDATE memories SET revision = revision + 1 WHERE id = 'revision'",

@@ -114,7 +114,7 @@ def test_refused_run_stores_its_plan_and_changes_no_memory(
     assert result.plan.planned == planned
     after = dump_tables(crowded)
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"plans", "decisions", "runs", "leases"}
+    assert changed == {"plans", "decisions", "runs", "leases", "epochs"}
 
 
 def test_confirmed_plan_is_applied_as_stored_and_not_made_again(

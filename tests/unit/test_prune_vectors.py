@@ -143,7 +143,7 @@ def test_dry_runs_write_their_plan_and_nothing_else(case: VectorCase, tmp_path: 
     assert [result.end.applied for result in results] == [0, 0, 0]
     after = dump_tables(store)
     written = {name for name in after if after[name] != before[name]}
-    assert written == {"plans", "decisions", "runs", "leases"}
+    assert written == {"plans", "decisions", "runs", "leases", "epochs"}
 
 
 @only_cases("prune", "P95")
