@@ -39,10 +39,15 @@ def digest_active(
     for piece in _read_pieces(reader, target.namespace_id, owner, max_nodes):
         payload.add(piece[1:] if is_first else piece)
         is_first = False
-        if payload.byte_count > max_bytes:
-            raise LimitExceededError(BYTES, limit=max_bytes, actual=max_bytes + 1)
+        _check_bytes(payload, max_bytes)
     payload.add(b"]}")
+    _check_bytes(payload, max_bytes)
     return str(payload), payload.byte_count
+
+
+def _check_bytes(payload: PayloadDigest, max_bytes: int) -> None:
+    if payload.byte_count > max_bytes:
+        raise LimitExceededError(BYTES, limit=max_bytes, actual=max_bytes + 1)
 
 
 def _read_pieces(

@@ -92,7 +92,7 @@ def stage(work: Work, seen: Observation, view: View, prepared: Prepared) -> Publ
         source_token=view.token.sequence if view.token is not None else None,
         counts=prepared.counts,
         record_count=prepared.rows.num_rows,
-        byte_count=_count_bytes(prepared.rows, work.partition.dimension),
+        byte_count=count_bytes(prepared.rows, work.partition.dimension),
         set_digest=digest_set(pairs),
         staged_at=work.clock(),
     )
@@ -112,7 +112,8 @@ def stage(work: Work, seen: Observation, view: View, prepared: Prepared) -> Publ
     return publication
 
 
-def _count_bytes(rows: pa.Table, dimension: int) -> int:
+def count_bytes(rows: pa.Table, dimension: int) -> int:
+    """Count the bytes of prepared rows: ids, digests and vectors (R19)."""
     count: int = 4 * dimension * rows.num_rows
     for name in ("record_id", "memory_id", "content_digest"):
         count += int(pc.sum(pc.binary_length(rows.column(name))).as_py() or 0)

@@ -1,7 +1,6 @@
 """Snapshots of a real store: equal to those of its rows, in pages, under budgets, read-only."""
 
 import tracemalloc
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -9,30 +8,21 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 from helpers.rows import memory_table
-from helpers.snapshots import AT, EVIDENCE, HERE, THERE, Said, make_record
+from helpers.snapshots import AT, EVIDENCE, HERE, THERE, Said, insert_records, make_record
 
-from storage import Store, StoreWriter, create_store, snapshot_pages
+from storage import Store, create_store, snapshot_pages
 from storage.access import EventKind, parse_event, record_event
 from storage.errors import AdmissionError, LimitExceededError
 from storage.memories import (
     EVIDENCE_SCHEMA,
-    MEMORY_SCHEMA,
-    RELATION_SCHEMA,
-    REVISION_SCHEMA,
     insert_evidence,
     insert_memories,
-    insert_relations,
-    insert_revisions,
 )
 from storage.models import MemoryRecord, Namespace, Status
 from storage.namespaces import ensure_namespace, find_namespace
 from storage.records import (
-    evidence_rows,
-    memory_row,
     read_history,
     read_records,
-    relation_rows,
-    revision_rows,
 )
 from storage.repository import apply_change_set
 from storage.snapshot_profiles import HISTORY_PROFILE, PROFILES, UPSTREAM_PROFILE
@@ -85,20 +75,6 @@ RECORDS = [
         history=HISTORY,
     ),
 ]
-
-
-def insert_records(
-    writer: StoreWriter, records: Sequence[MemoryRecord], namespace: Namespace = HERE
-) -> None:
-    owner = ensure_namespace(writer, namespace).namespace_id
-    rows = [memory_row(one, owner, origin_digest=None, clock=START) for one in records]
-    insert_memories(writer, pa.Table.from_pylist(rows, schema=MEMORY_SCHEMA))
-    rows = [row for one in records for row in revision_rows(one, owner)]
-    insert_revisions(writer, pa.Table.from_pylist(rows, schema=REVISION_SCHEMA))
-    rows = [row for one in records for row in evidence_rows(one, owner)]
-    insert_evidence(writer, pa.Table.from_pylist(rows, schema=EVIDENCE_SCHEMA))
-    rows = [row for one in records for row in relation_rows(one, owner)]
-    insert_relations(writer, pa.Table.from_pylist(rows, schema=RELATION_SCHEMA))
 
 
 @pytest.fixture(scope="module")
