@@ -64,10 +64,19 @@ def digest_table(header: object, table: pa.Table) -> str:
             filled = column.fill_null("")
             digest.update(_fixed_bytes(pc.binary_length(filled)))
             for chunk in filled.chunks:
-                digest.update("".join(chunk.to_pylist()).encode())
+                digest.update(_text_bytes(chunk))
         else:
             digest.update(_fixed_bytes(_as_numbers(column)))
     return digest.hexdigest()
+
+
+def _text_bytes(chunk: pa.StringArray) -> memoryview:
+    """Give the bytes of all texts of an array, one after the other."""
+    _, ends, data = chunk.buffers()
+    if data is None:
+        return memoryview(b"")
+    places = memoryview(ends).cast("i")
+    return memoryview(data)[places[chunk.offset] : places[chunk.offset + len(chunk)]]
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:

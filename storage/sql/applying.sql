@@ -55,6 +55,7 @@ SELECT
         ELSE 'applied'
     END AS outcome
 FROM compared
+ORDER BY position
 
 -- name: count_batch
 SELECT count(*), count(*) FILTER (outcome = 'applied') FROM batch
