@@ -72,9 +72,10 @@ def settle_history(writer: StoreWriter, store_path: Path, *, clock: datetime) ->
     return read_history_of_store(writer, store_path)
 
 
-def count_rebuild(writer: StoreWriter, history: History) -> None:
+def count_rebuild(writer: StoreWriter, history: History, store_path: Path) -> History:
     """Give up the vector tables of this history: the next ones get a new number."""
     _put(writer, "rebuilds", str(history.rebuilds + 1))
+    return read_history_of_store(writer, store_path)
 
 
 def keep_history(writer: StoreWriter, *, inode: int) -> None:

@@ -4,9 +4,10 @@ Source: spec/refresh.md R10, R52, 3.2; spec/maintenance.md R17.
 """
 
 from storage.attempts import count_crashes
+from storage.gateway import StoreReader
 from storage.history import count_rebuild, settle_history
 from storage.identities import name_vector_table
-from storage.partitions import Observation, ensure_partition
+from storage.partitions import Observation, ensure_partition, read_pointer
 from storage.publications import Publication, abandon_leftovers, read_publication
 from storage.runs import count_settled
 from tasks.refresh.publish import Proof, holds_rows, prove, take_back
@@ -18,18 +19,31 @@ def recover(work: Work) -> None:
     clock = work.clock()
     work.kept_at = clock
     with work.store.write() as writer:
-        history = settle_history(writer, work.store.path, clock=clock)
-        if work.settings.recreate_index:
-            count_rebuild(writer, history)
-            history = settle_history(writer, work.store.path, clock=clock)
-        work.history = history
-        dimension = work.partition.dimension
-        work.vector_table = name_vector_table(history.digest, dimension, history.rebuilds)
-        work.vectors.ensure(work.vector_table, dimension)
+        work.history = settle_history(writer, work.store.path, clock=clock)
+        work.vector_table = _name_table(work)
+        if work.settings.recreate_index and _is_in_use(work, writer):
+            work.history = count_rebuild(writer, work.history, work.store.path)
+            work.vector_table = _name_table(work)
+        work.vectors.ensure(work.vector_table, work.partition.dimension)
         ensure_partition(writer, work.partition)
         abandon_leftovers(writer, work.lease, clock=clock)
         count_crashes(writer, work.partition.name, lease_fence=work.lease.fence, clock=clock)
         work.counters.abandoned = count_settled(writer, work.lease.holder)
+
+
+def _name_table(work: Work) -> str:
+    history = work.settled_history
+    return name_vector_table(history.digest, work.partition.dimension, history.rebuilds)
+
+
+def _is_in_use(work: Work, reader: StoreReader) -> bool:
+    """Tell whether the partition lives in the current table, or nowhere yet.
+
+    One that lives in an earlier table moves to the current one, which was made anew already: a
+    rebuild of many namespaces makes one table.
+    """
+    pointer = read_pointer(reader, work.partition.name)
+    return pointer is None or pointer.vector_table in {None, work.vector_table}
 
 
 def adopt(work: Work, seen: Observation) -> Publication | None:

@@ -189,3 +189,17 @@ def test_janitor_collects_what_failed_runs_left(path: Path) -> None:
     run = run_here("run", "janitor", "--store", path, "--json").run
     assert (run["outcome"], run["failed"]) == ("applied", 0)
     assert refresh(path)["outcome"] == "unchanged"
+
+
+def test_rebuild_of_many_namespaces_makes_one_table(path: Path) -> None:
+    for scope in ("a", "b"):
+        run_here("add", f"memory of {scope}", "--namespace", f"t/p/{scope}", "--store", path)
+    runs = run_here("run", "refresh", "--store", path, "--json").value["runs"]
+    assert [run["outcome"] for run in runs] == ["applied"] * 3
+    words = ("run", "refresh", "--set", "recreate_index=true", "--store", path, "--json")
+    for count in (2, 3):
+        runs = run_here(*words).value["runs"]
+        assert [run["outcome"] for run in runs] == ["applied"] * 3
+        assert len(VectorStore(path).tables()) == count
+    runs = run_here("run", "refresh", "--store", path, "--json").value["runs"]
+    assert [run["outcome"] for run in runs] == ["unchanged"] * 3
