@@ -3,7 +3,6 @@
 Every step that decides is one transaction of the store. Source: spec/refresh.md R24-R35.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,15 +11,14 @@ import pyarrow.compute as pc
 from storage.attempts import forget_departed, forget_embedded, record_failures
 from storage.errors import FenceLostError
 from storage.gateway import StoreWriter
-from storage.identities import digest_row, digest_set
+from storage.identities import digest_set
 from storage.index_errors import (
+    CancelledError,
     IndexConflictError,
     IndexRevisionChangedError,
-    IndexUnreadableError,
     PublicationLostError,
     SourceChangedError,
     StageFailedError,
-    VerifyFailedError,
 )
 from storage.leases import keep_lease
 from storage.partitions import Observation, prove_pointer, switch_serving
@@ -30,7 +28,6 @@ from storage.publications import (
     end_publication,
     finish_staging,
     flip,
-    invalidate,
     mark_verified,
     publish_nothing,
     stage_publication,
@@ -39,11 +36,17 @@ from storage.receipts import Receipt, insert_receipt
 from storage.runs import finish_run
 from storage.vectors import vector_schema
 from tasks.refresh.ending import end_refreshed
-from tasks.refresh.rows import Prepared, slice_vectors
+from tasks.refresh.rows import Prepared
 from tasks.refresh.source import View
 from tasks.refresh.work import Refreshed, Work
 
-_LOST = (FenceLostError, SourceChangedError, PublicationLostError, IndexConflictError)
+_LOST = (
+    CancelledError,
+    FenceLostError,
+    SourceChangedError,
+    PublicationLostError,
+    IndexConflictError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +140,19 @@ def publish(work: Work, publication: Publication, prepared: Prepared) -> None:
     """Flip to a staged publication; the commit point of the run.
 
     Raises:
+        CancelledError: Somebody asked for it in time.
         SourceChangedError: The memories moved on; another round may publish.
         FenceLostError: The lease was taken over.
         PublicationLostError: Somebody gave the publication up.
         IndexConflictError: Another writer was first.
     """
     work.on_step("before_publish")
-    work.check_cancelled()
-    work.counters.publication_attempts += 1
-    work.counters.publication_records += publication.record_count
-    if work.source.is_co_transactional:
-        work.on_step("token_3")
     try:
+        work.check_cancelled()
+        work.counters.publication_attempts += 1
+        work.counters.publication_records += publication.record_count
+        if work.source.is_co_transactional:
+            work.on_step("token_3")
         with work.store.write() as writer:
             _flip(work, writer, publication, prepared)
     except _LOST:
@@ -177,69 +181,6 @@ def abandon(work: Work, publication: Publication) -> None:
     """Give a staged publication up; its rows are collected later."""
     with work.store.write() as writer:
         end_publication(writer, publication.publication_id, "abandoned", clock=work.clock())
-
-
-def take_back(work: Work, publication: Publication) -> None:
-    """Invalidate a flipped publication.
-
-    Raises:
-        IndexConflictError: Another writer has moved the pointer since.
-    """
-    with work.store.write() as writer:
-        invalidate(
-            writer,
-            publication,
-            revision=publication.base_revision + 1,
-            scope=work.settings.cas_scope,
-            clock=work.clock(),
-        )
-    work.counters.invalidated += 1
-
-
-def verify(work: Work, publication: Publication) -> Observation:
-    """Read a flipped publication back and compare it with what was staged (R30).
-
-    Returns:
-        The index as it is now.
-
-    Raises:
-        IndexRevisionChangedError: Another writer moved the pointer; it is theirs.
-        VerifyFailedError: The rows are others; the pointer was emptied.
-        IndexUnreadableError: The index could not be observed; nothing was taken back.
-    """
-    work.on_step("before_verify")
-    work.on_step("observe_final")
-    seen = work.observe()
-    is_ours = seen.pointer.publication_id == publication.publication_id
-    if seen.revision != publication.base_revision + 1 or not is_ours:
-        raise IndexRevisionChangedError
-    if not holds_rows(work, publication):
-        take_back(work, publication)
-        raise VerifyFailedError
-    return seen
-
-
-def holds_rows(work: Work, publication: Publication) -> bool:
-    """Tell whether exactly the staged rows are there, every vector bit for bit."""
-    pairs: list[tuple[str, str]] = []
-    columns = ("record_id", "row_digest", "vector")
-    try:
-        for batch in work.vectors.read(
-            publication.vector_table, publication.publication_id, columns
-        ):
-            names = batch.column("record_id").to_pylist()
-            vectors = slice_vectors(pa.chunked_array([batch.column("vector")]))
-            pairs += [
-                (name, digest_row(name, one)) for name, one in zip(names, vectors, strict=True)
-            ]
-    except IndexUnreadableError:
-        return False
-    is_unique = max(Counter(name for name, _ in pairs).values(), default=1) == 1
-    return (
-        is_unique
-        and len(pairs) == publication.record_count
-        and digest_set(pairs) == publication.set_digest
-    )
 
 
 def prove(work: Work, seen: Observation, proof: Proof, ended: Refreshed) -> Receipt:

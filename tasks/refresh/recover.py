@@ -10,7 +10,8 @@ from storage.identities import name_vector_table
 from storage.partitions import Observation, ensure_partition, read_pointer
 from storage.publications import Publication, abandon_leftovers, read_publication
 from storage.runs import count_settled
-from tasks.refresh.publish import Proof, holds_rows, prove, take_back
+from tasks.refresh.publish import Proof, prove
+from tasks.refresh.verify import holds_rows, take_back
 from tasks.refresh.work import Refreshed, Work
 
 

@@ -20,12 +20,11 @@ from tasks.refresh.publish import (
     prove_view,
     publish,
     stage,
-    take_back,
-    verify,
 )
 from tasks.refresh.recover import adopt, recover
 from tasks.refresh.rows import Prepared, collect_vectors, prepare
 from tasks.refresh.source import Token, View
+from tasks.refresh.verify import take_back, verify
 from tasks.refresh.work import Refreshed, Work
 
 

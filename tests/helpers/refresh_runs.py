@@ -70,7 +70,7 @@ class RunWorld(MemoryWorld):
         self.inject, self.kill, self.reached = dict(inject or {}), kill, {}
         run_id = f"run-{next(self.keys)}"
         try:
-            lease = self._begin(run_id, self.target)
+            lease = self.begin(run_id, self.target)
         except LeaseHeldError as error:
             return {"state": "skipped_busy", "reason": error.facts["reason"], "counters": {}}
         work = self.work(lease)
@@ -81,7 +81,7 @@ class RunWorld(MemoryWorld):
         except Killed:
             return {"state": "killed", "reason": None, "counters": _as_seen(work)}
         except MaintenanceError as error:
-            self._finish(work, error)
+            self.finish(work, error)
             return {
                 "state": "failed",
                 "reason": error.code,
@@ -90,7 +90,7 @@ class RunWorld(MemoryWorld):
             }
         finally:
             self.inject = {}
-        self._finish(work, None)
+        self.finish(work, None)
         return {
             "state": _name_state(ended),
             "reason": ended.reason,
@@ -99,7 +99,8 @@ class RunWorld(MemoryWorld):
             "counts": ended.counts,
         }
 
-    def _begin(self, run_id: str, target: StoredNamespace) -> Lease:
+    def begin(self, run_id: str, target: StoredNamespace) -> Lease:
+        """Take the lease and open the row of a run."""
         start = RunStart(
             run_id, "refresh", target.namespace_id, "apply", "manual", self.clock(), self.clock()
         )
@@ -108,7 +109,8 @@ class RunWorld(MemoryWorld):
             begin_run(writer, start, lease_fence=lease.fence)
         return lease
 
-    def _finish(self, work: Work, error: MaintenanceError | None) -> None:
+    def finish(self, work: Work, error: MaintenanceError | None) -> None:
+        """Write the outcome of a run that failed, and give the lease back."""
         with self.store.write() as writer:
             if error is not None:
                 finish_run(writer, work.lease.holder, end_failed(work, error), clock=self.clock())

@@ -173,9 +173,9 @@ class World(RunWorld):
             made = {"op": "revise", "memory_id": "f", "expected_revision": found.revision}
             made |= {"content": text, "mode": "correction", "evidence": [said]}
         self._apply(self.other, [made])
-        lease = self._begin(f"foreign-{next(self.keys)}", target)
+        lease = self.begin(f"foreign-{next(self.keys)}", target)
         work = self.work(lease, target)
         work.embedder = PlainEmbedder(self.revision)
         work.owner = Owner() if self.owner is not None else None
         refresh(work)
-        self._finish(work, None)
+        self.finish(work, None)
