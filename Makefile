@@ -32,6 +32,7 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/python tests/benchmarks/run.py
 	$(BIN)/python -m tests.benchmarks.repository
+	$(BIN)/python -m tests.benchmarks.refresh --sizes 10k,100k
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,11 +14,26 @@ from benchmarks.measure import (
     find_implementations,
     measure,
 )
+from benchmarks.refresh import seed_store
+from benchmarks.refresh_edits import change_memories
+from benchmarks.refresh_queries import measure_queries
+from benchmarks.refresh_runs import (
+    CHANGED,
+    FULL,
+    INACTIVE,
+    METADATA,
+    UNCHANGED,
+    find_fault,
+    measure_runs,
+)
+from benchmarks.refresh_steps import measure_steps
 from benchmarks.report import fit_exponent, pick_best, tabulate_jobs, tabulate_ratios
 from benchmarks.rounds import RESULT_SCHEMA, measure_apart
 from helpers.children import ROOT
 
+from storage import open_store
 from storage.gateway import DATABASE_FILE
+from tasks.providers.hashing import HashingEmbedder
 
 ROWS = 500
 
@@ -87,6 +102,48 @@ def test_the_repository_is_measured_and_answers_as_expected(tmp_path: Path) -> N
     assert "void" not in done.stdout
     measured = pa.parquet.read_table(out)["implementation"].unique().to_pylist()
     assert {"ours", "ours, opening", "re-tokenising", "append + fsync"} < set(measured)
+
+
+def test_the_refresh_is_measured_and_does_what_it_should(tmp_path: Path) -> None:
+    out = tmp_path / "samples.parquet"
+    how = ("--sizes", "1k", "--parts", "changed", "--repeat", "1", "--out", str(out))
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-m", "tests.benchmarks.refresh", "--embedder", "hash", *how],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "full ÷ incremental" in done.stdout
+    said = pa.parquet.read_table(out).select(["case", "fault"]).to_pylist()
+    assert said == [{"case": FULL, "fault": ""}, {"case": CHANGED, "fault": ""}]
+
+
+def test_refresh_without_the_expected_work_is_void(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    active = seed_store(path, ROWS)
+    assert [one.fault for one in measure_runs(FULL, path, "hash", active)] == [""]
+    assert {one.fault for one in measure_queries(path, "hash", 4)} == {""}
+    assert {one.fault for one in measure_runs(UNCHANGED, path, "hash", 0)} == {""}
+    new_texts = change_memories(open_store(path), CHANGED, 0)
+    assert find_fault(open_store(path), HashingEmbedder()) != ""
+    (missed,) = measure_runs(CHANGED, path, "hash", new_texts + 1)
+    assert missed.fault == f"{new_texts} texts for {new_texts + 1}"
+    for turn, case in enumerate((INACTIVE, METADATA), 1):
+        change_memories(open_store(path), case, turn)
+        assert [one.fault for one in measure_runs(case, path, "hash", 0)] == [""]
+
+
+def test_the_steps_of_a_refresh_add_up_to_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    active = seed_store(path, ROWS)
+    list(measure_runs(FULL, path, "hash", active))
+    new_texts = change_memories(open_store(path), CHANGED, 0)
+    changed, *ticks = measure_steps(path, "hash", new_texts)
+    assert {one.fault for one in (changed, *ticks)} == {""}
+    assert sum(ticks[0].figures.values()) == pytest.approx(ticks[0].wall_s)
+    assert {"copy proven vectors", "stage: append to Lance", "flip"} < changed.figures.keys()
+    assert not {"snapshot: digest and members", "flip"} & ticks[0].figures.keys()
 
 
 def _results(*said: tuple[str, int, str]) -> pa.Table:

@@ -118,11 +118,11 @@ def test_recall_is_the_share_of_the_evidence() -> None:
     assert not list(list_covered([Question("?", frozenset({"D3:1"}), 1)], hits))
 
 
-def test_bm25_prefers_rare_words() -> None:
-    ranking = Ranking(["the red cat", "the red dog", "the sun"])
-    assert ranking.rank("the dog", 5) == [1, 2, 0]
-    assert ranking.rank("dog", 5) == [1]
-    assert ranking.rank("moon", 5) == []
+def test_bm25_prefers_rare_words_and_knows_their_forms() -> None:
+    ranking = Ranking(["red cats and the sea", "a red dog", "the sun"])
+    assert ranking.rank("the red dogs", 5) == [1, 0]
+    assert ranking.rank("cat", 5) == [0]
+    assert ranking.rank("the moon", 5) == []
 
 
 def test_every_way_of_asking_is_measured_in_its_own_namespace(tmp_path: Path) -> None:

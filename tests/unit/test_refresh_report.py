@@ -76,7 +76,7 @@ def find_target(results: Results, title: str) -> Target:
     ],
 )
 def test_targets_are_judged_at_their_size_only(title: str, value: float, verdict: str) -> None:
-    target = find_target(Results(make_rows()), title)
+    target = find_target(Results(make_rows(), "use"), title)
     assert target.value == pytest.approx(value)
     assert target.judge(SIZE) == verdict
     assert target.judge(10_000) == "-"
@@ -87,8 +87,13 @@ def test_a_figure_beyond_its_limit_is_missed() -> None:
     assert Target("", 84.0, 85, is_upper=False).judge(SIZE) == "missed"
 
 
+def test_the_ratio_is_judged_for_the_default_embedder_only() -> None:
+    target = find_target(Results(make_rows(), "hash"), "full ÷ incremental")
+    assert (target.value, target.judge(SIZE)) == (100.0, "-")
+
+
 def test_a_run_that_was_wrong_once_is_void_everywhere() -> None:
-    results = Results(make_rows(fault="12 texts for 10", of=CHANGED))
+    results = Results(make_rows(fault="12 texts for 10", of=CHANGED), "use")
     assert find_target(results, "full ÷ incremental").judge(SIZE) == "void"
     full, unchanged, changed = read_cells(tabulate_runs(results))
     assert changed[2:6] == ["void"] * 4
@@ -97,7 +102,7 @@ def test_a_run_that_was_wrong_once_is_void_everywhere() -> None:
 
 
 def test_a_void_search_gives_no_ratio() -> None:
-    results = Results(make_rows(fault="dropped", of=f"{INDEXED}: {HYBRID}"))
+    results = Results(make_rows(fault="dropped", of=f"{INDEXED}: {HYBRID}"), "use")
     assert find_target(results, "hybrid ÷ bare search, p50").judge(SIZE) == "void"
     cells = {tuple(row[1:3]): row[3:7] for row in read_cells(tabulate_queries(results))}
     assert cells[INDEXED, HYBRID] == ["void"] * 4
@@ -106,13 +111,13 @@ def test_a_void_search_gives_no_ratio() -> None:
 
 def test_own_work_is_without_the_embedder() -> None:
     changed = next(
-        row for row in read_cells(tabulate_runs(Results(make_rows()))) if row[1] == CHANGED
+        row for row in read_cells(tabulate_runs(Results(make_rows(), "use"))) if row[1] == CHANGED
     )
     assert changed[2:7] == ["2.000", "2.000", "2.000", "0.500", "1,000"]
 
 
 def test_phases_are_shares_of_the_whole_run() -> None:
-    table = next(iter(tabulate_steps(Results(make_rows()))))
+    table = next(iter(tabulate_steps(Results(make_rows(), "use"))))
     assert [row[1:] for row in read_cells(table)] == [
         ["observe", "1,000.0", "25.0"],
         ["flip", "3,000.0", "75.0"],
