@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from storage.fresh import new_uuid
-from storage.gateway import Store, StoreReader, StoreWriter
+from storage.gateway import StoreReader, StoreWriter
 from storage.history import History, read_history_of_store
-from storage.identities import CasScope, digest_index_history
+from storage.identities import CasScope, RecordProfile, digest_index_history
 from storage.index_errors import IndexConflictError
 from storage.queries import read_statements
 from storage.vectors import VectorStore
@@ -49,6 +50,8 @@ class Pointer:
     byte_count: int
     pointer_uuid: str
     vector_table: str | None
+    record_profile: RecordProfile | None
+    store_history: str | None
     partition_count: int
 
 
@@ -84,36 +87,51 @@ def read_pointer(reader: StoreReader, partition: str) -> Pointer | None:
     return Pointer(*rows[0]) if rows else None
 
 
-def observe_index(
-    store: Store, vectors: VectorStore, partition: Partition, scope: CasScope = "partition"
-) -> Observation:
-    """Observe the index: pointer figures from one read, rows counted in Lance.
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What one read transaction says of the index; its rows are not counted yet."""
+
+    pointer: Pointer
+    history: History
+    revision: int
+    pointer_uuid: str
+    partition_count: int
+    byte_count: int
+    served: tuple[tuple[str | None, str | None], ...]
+
+
+def glimpse_index(
+    reader: StoreReader, store_path: Path, partition: Partition, scope: CasScope
+) -> Glimpse:
+    """Read pointer, history and what is served, in the open transaction."""
+    pointer = read_pointer(reader, partition.name)
+    if pointer is None:
+        message = "a partition is observed before it was made"
+        raise RuntimeError(message)
+    history = read_history_of_store(reader, store_path)
+    own = (pointer.publication_id, pointer.vector_table)
+    if scope == "partition":
+        figures = (pointer.partition_count, pointer.byte_count)
+        return Glimpse(pointer, history, pointer.revision, pointer.pointer_uuid, *figures, (own,))
+    revision, pointer_uuid, count, size = reader.rows(_SQL["read_index_pointer"])[0]
+    served = tuple((name, table) for name, table in reader.rows(_SQL["list_served"]))
+    return Glimpse(pointer, history, revision, pointer_uuid, count, size, served)
+
+
+def observe_index(glimpse: Glimpse, vectors: VectorStore, scope: CasScope) -> Observation:
+    """Complete a glimpse of the index: rows are counted in Lance.
 
     Raises:
         IndexUnreadableError: The vectors could not be counted.
     """
-    with store.read() as reader:
-        history = read_history_of_store(reader, store.path)
-        pointer = read_pointer(reader, partition.name)
-        whole = reader.rows(_SQL["read_index_pointer"])
-        served = reader.rows(_SQL["list_served"]) if scope == "index" else []
-    if pointer is None:
-        message = "a partition is observed before it was made"
-        raise RuntimeError(message)
-    if scope == "index":
-        revision, pointer_uuid, partition_count, byte_count = whole[0]
-    else:
-        served = [(partition.name, pointer.publication_id, pointer.vector_table)]
-        revision, pointer_uuid = pointer.revision, pointer.pointer_uuid
-        partition_count, byte_count = pointer.partition_count, pointer.byte_count
-    count = sum(vectors.count(table, name) for _, name, table in served if name is not None)
+    count = sum(vectors.count(table or "", name) for name, table in glimpse.served if name)
     return Observation(
-        pointer=pointer,
-        history=_history(history, vectors, pointer_uuid, scope),
-        revision=revision,
-        partition_count=partition_count,
+        pointer=glimpse.pointer,
+        history=_history(glimpse.history, vectors, glimpse.pointer_uuid, scope),
+        revision=glimpse.revision,
+        partition_count=glimpse.partition_count,
         record_count=count,
-        byte_count=byte_count,
+        byte_count=glimpse.byte_count,
     )
 
 

@@ -5,6 +5,7 @@ not see the commits of others; a call that has nothing to do makes no version. S
 spec/refresh.md R18, R19, R24, R65-R68; PLATFORM L1-L32.
 """
 
+import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,10 @@ _UUID_FILE = "index.uuid"
 # Exact search below this many rows, an index above it (PLATFORM L30).
 EXACT_ROWS = 50_000
 _BATCH_ROWS = 8_192
+# What a process keeps of the index in memory, so that not every query reads it from disk.
+_INDEX_CACHE_BYTES = 512 * 2**20
+_METADATA_BYTES = 64 * 2**20
+_SESSIONS: "dict[Path, tuple[str | None, lancedb.Session]]" = {}
 _IDS_PER_DELETE = 500
 _MOST_ROUNDS = 4
 _INDEXED = frozenset({"publication_id", "vector"})
@@ -109,10 +114,16 @@ class VectorStore:
             fresh.chmod(0o600)
             fresh.replace(self.path / _UUID_FILE)
         with _translated(StageFailedError):
-            database = self._connect()
+            self._remove_torn(table)
             if table not in self.tables():
-                database.create_table(table, schema=vector_schema(dimension))
+                self._connect().create_table(table, schema=vector_schema(dimension))
         return found
+
+    def _remove_torn(self, table: str) -> None:
+        """Remove what a process left that died while it created a table: nothing was ever in it."""
+        directory = self.path / f"{table}.lance"
+        if directory.is_dir() and not any(directory.glob("_versions/*.manifest")):
+            shutil.rmtree(directory)
 
     def tables(self) -> list[str]:
         """List the tables that are there."""
@@ -142,10 +153,10 @@ class VectorStore:
             yield from found.to_batches(_BATCH_ROWS)
 
     def search(
-        self, table: str, *, partition: str, publication_id: str, vector: list[float], limit: int
+        self, table: str, *, publication_id: str, vector: list[float], limit: int
     ) -> list[VectorHit]:
         """Find the rows of a publication that are nearest by cosine, nearest first."""
-        where = f"{_of_publication(publication_id)} AND partition = '{partition}'"
+        where = _of_publication(publication_id)
         wanted = ["partition", "record_id", "memory_id", "memory_revision", "content_digest"]
         with _translated(IndexUnreadableError):
             query: Any = self._open(table).search(vector, vector_column_name="vector")
@@ -247,7 +258,7 @@ class VectorStore:
     def _connect(self) -> "lancedb.DBConnection":
         import lancedb  # noqa: PLC0415 - importing it takes seconds (PLATFORM L2)
 
-        return lancedb.connect(self.path)
+        return lancedb.connect(self.path, session=_share_session(self.path, self.read_uuid()))
 
     def _open(self, table: str) -> "Table":
         return self._connect().open_table(table)
@@ -259,6 +270,19 @@ class NoVectors(VectorStore):
     def tables(self) -> list[str]:
         """List no table."""
         return []
+
+
+def _share_session(path: Path, index_uuid: str | None) -> "lancedb.Session":
+    """Share one cache of the index per directory; a directory that was made anew gets a new one."""
+    import lancedb  # noqa: PLC0415 - as above
+
+    known_uuid, session = _SESSIONS.get(path, (None, None))
+    if session is None or known_uuid != index_uuid:
+        session = lancedb.Session(
+            index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_BYTES
+        )
+        _SESSIONS[path] = (index_uuid, session)
+    return session
 
 
 def _of_publication(publication_id: str) -> str:

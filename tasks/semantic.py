@@ -19,7 +19,6 @@ from storage.identities import RecordProfile, digest_index_history
 from storage.models import Namespace
 from storage.namespaces import find_namespace
 from storage.partitions import read_pointer, read_serving
-from storage.publications import read_publication
 from storage.records import read_records
 from storage.vectors import VectorStore
 from tasks.candidates import Terms, make_candidate, rank_candidates, read_claims, verify_claims
@@ -140,10 +139,9 @@ class SemanticSearch:
         if pointer is None or pointer.phase != "verified" or pointer.publication_id is None:
             return None
         history = read_history_of_store(reader, self.store.path)
-        publication = read_publication(reader, pointer.publication_id)
         lance_uuid = VectorStore(self.store.path).read_uuid()
-        is_ours = publication is not None and publication.store_history == history.digest
-        if not (is_ours and history.is_current) or publication is None or lance_uuid is None:
+        is_ours = pointer.store_history == history.digest and history.is_current
+        if not is_ours or lance_uuid is None or pointer.record_profile is None:
             raise SemanticFaultError(INDEX_CHANGED)
         index_history = digest_index_history(
             "partition",
@@ -152,11 +150,11 @@ class SemanticSearch:
             pointer_uuid=pointer.pointer_uuid,
         )
         return Observed(
-            publication.publication_id,
+            pointer.publication_id,
             pointer.revision,
             index_history,
-            publication.vector_table,
-            publication.record_profile,
+            pointer.vector_table or "",
+            pointer.record_profile,
         )
 
     def _check(self, reader: StoreReader, seen: Observed) -> None:
@@ -177,7 +175,6 @@ class SemanticSearch:
         limit = self.binding.policy.candidate_limit
         hits = VectorStore(self.store.path).search(
             seen.vector_table,
-            partition=self.partition,
             publication_id=seen.publication_id,
             vector=vector,
             limit=min(2 * limit, _MAX_FETCHED),

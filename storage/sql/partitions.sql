@@ -14,7 +14,7 @@ WHERE NOT EXISTS (SELECT 1 FROM index_pointer)
 -- name: read_pointer
 SELECT
     p.revision, p.phase, p.publication_id, p.receipt_id, p.record_count, p.byte_count, p.pointer_uuid,
-    u.vector_table, (p.phase <> 'empty')::INTEGER AS partition_count
+    u.vector_table, u.record_profile, u.store_history, (p.phase <> 'empty')::INTEGER AS partition_count
 FROM partitions AS p
 LEFT JOIN publications AS u ON u.publication_id = p.publication_id
 WHERE p.partition = $partition
@@ -28,7 +28,7 @@ SELECT
 FROM index_pointer AS i
 
 -- name: list_served
-SELECT p.partition, p.publication_id, u.vector_table
+SELECT p.publication_id, u.vector_table
 FROM partitions AS p
 INNER JOIN publications AS u ON u.publication_id = p.publication_id
 ORDER BY p.partition

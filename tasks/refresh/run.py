@@ -11,9 +11,7 @@ from storage.index_errors import NoRowsEmbeddedError, SourceChangedError
 from storage.partitions import Observation
 from storage.publications import Counts, Publication, is_same_set, read_publication
 from storage.receipts import Receipt, read_receipt
-from storage.runs import finish_run
 from tasks.providers.embedder import Vector
-from tasks.refresh.ending import end_refreshed
 from tasks.refresh.publish import (
     prove,
     prove_nothing,
@@ -36,6 +34,7 @@ class _Start:
     token: Token | None
     receipt: Receipt | None
     adopted: int | None
+    is_pending: bool
 
 
 def refresh(work: Work) -> Refreshed:
@@ -71,16 +70,35 @@ def refresh(work: Work) -> Refreshed:
 
 
 def _observe(work: Work) -> _Start:
+    """Look at the index, the token and the evidence; adopt first what a killed run flipped to.
+
+    The store's own token is read in the transaction of the pointer, one from elsewhere after it.
+    """
+    start = _look(work)
+    adopted = adopt(work, start.seen)
+    if adopted is None and not work.counters.invalidated:
+        return start
+    work.counters.token_requests = work.counters.token_observations = 0
+    return replace(_look(work), adopted=adopted.counts.published if adopted else None)
+
+
+def _look(work: Work) -> _Start:
     work.on_step("observe")
-    seen = work.observe_first()
-    adopted = adopt(work, seen)
-    if adopted is not None or work.counters.invalidated:
-        seen = work.observe()
-    work.on_step("token_1")
-    token = work.read_token()
     with work.store.read() as reader:
-        receipt = _find_receipt(work, seen, read_receipt(reader, seen.pointer.receipt_id))
-    return _Start(seen, token, receipt, adopted.counts.published if adopted else None)
+        glimpse = work.glimpse(reader)
+        stored = read_receipt(reader, glimpse.pointer.receipt_id)
+        is_due = has_due(reader, work.partition.name, clock=work.clock())
+        token = None
+        if work.source.is_co_transactional:
+            work.on_step("token_1")
+            token = work.take_token(lambda: work.source.read_token_in(reader))
+    seen = work.count(glimpse)
+    if not work.source.is_co_transactional:
+        work.on_step("token_1")
+        token = work.read_token()
+    receipt = _find_receipt(work, seen, stored)
+    is_pending = is_due or (receipt is not None and receipt.counts.deferred > 0)
+    return _Start(seen, token, receipt, None, is_pending)
 
 
 def _find_receipt(work: Work, seen: Observation, stored: Receipt | None) -> Receipt | None:
@@ -122,18 +140,11 @@ def _match_token(work: Work, start: _Start) -> Refreshed | None:
     """Prove by the token alone that nothing has changed (R21)."""
     receipt = start.receipt
     is_ours = work.source.is_co_transactional or work.owner is not None
-    if receipt is None or start.token is None or not is_ours or _is_pending(work, receipt):
+    if receipt is None or start.token is None or not is_ours or start.is_pending:
         return None
     if receipt.source_token != start.token.sequence:
         return None
-    return _finish(work, _unchanged(start, "token_match", receipt))
-
-
-def _is_pending(work: Work, receipt: Receipt) -> bool:
-    if receipt.counts.deferred:
-        return True
-    with work.store.read() as reader:
-        return has_due(reader, work.partition.name, clock=work.clock())
+    return _unchanged(start, "token_match", receipt)
 
 
 def _unchanged(start: _Start, reason: str, receipt: Receipt) -> Refreshed:
@@ -142,12 +153,6 @@ def _unchanged(start: _Start, reason: str, receipt: Receipt) -> Refreshed:
     if reason == "token_match":
         return Refreshed("token_match", receipt.counts)
     return Refreshed("snapshot_match", receipt.counts)
-
-
-def _finish(work: Work, ended: Refreshed) -> Refreshed:
-    with work.store.write() as writer:
-        finish_run(writer, work.lease.holder, end_refreshed(work, ended), clock=work.clock())
-    return ended
 
 
 def _take_view(work: Work, start: _Start) -> View:
@@ -170,7 +175,7 @@ def _take_view(work: Work, start: _Start) -> View:
 def _match_view(work: Work, start: _Start, view: View) -> Refreshed | None:
     """Prove by the snapshot that no active memory has changed (R22)."""
     receipt = start.receipt
-    if receipt is None or _is_pending(work, receipt) or receipt.snapshot_digest != view.digest:
+    if receipt is None or start.is_pending or receipt.snapshot_digest != view.digest:
         return None
     ended = _unchanged(start, "snapshot_match", receipt)
     _advance(work, start.seen, view, receipt, ended)

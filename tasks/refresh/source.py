@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from storage import Store
+from storage import Store, StoreReader
 from storage.errors import InvariantError, StorageError
 from storage.identities import digest_content
 from storage.index_errors import SourceInvalidError, SourceUnreadableError
@@ -49,6 +49,10 @@ class Source(Protocol):
         """Read the change token, if the source has one."""
         ...
 
+    def read_token_in(self, reader: StoreReader) -> Token | None:
+        """Read it in a transaction of the store; a source elsewhere cannot be asked there."""
+        ...
+
     def take_view(self) -> View:
         """Read all active memories at once."""
         ...
@@ -76,7 +80,11 @@ class StoreSource:
     def read_token(self) -> Token:
         """Read the change sequence."""
         with self._store.read() as reader:
-            return Token(read_sequence(reader, self._target.namespace_id))
+            return self.read_token_in(reader)
+
+    def read_token_in(self, reader: StoreReader) -> Token:
+        """Read the change sequence in the open transaction."""
+        return Token(read_sequence(reader, self._target.namespace_id))
 
     def take_view(self) -> View:
         """Read token, digest and members in one transaction.
@@ -146,6 +154,10 @@ class InjectedSource:
             return self._repository.read_token()
         except (StorageError, OSError) as error:
             raise SourceUnreadableError(cause=type(error).__name__) from None
+
+    def read_token_in(self, _reader: StoreReader) -> Token | None:
+        """Ask the repository, which knows nothing of the store's transaction."""
+        return self.read_token()
 
     def take_view(self) -> View:
         """Take a snapshot; it is not verified yet.

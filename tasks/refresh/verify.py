@@ -10,9 +10,9 @@ import pyarrow as pa
 from storage.identities import digest_row, digest_set
 from storage.index_errors import (
     IndexRevisionChangedError,
-    IndexUnreadableError,
     VerifyFailedError,
 )
+from storage.leases import keep_lease
 from storage.partitions import Observation
 from storage.publications import Publication, invalidate
 from tasks.refresh.rows import slice_vectors
@@ -26,6 +26,7 @@ def take_back(work: Work, publication: Publication) -> None:
         IndexConflictError: Another writer has moved the pointer since.
     """
     with work.store.write() as writer:
+        keep_lease(writer, work.lease, clock=work.clock())
         invalidate(
             writer,
             publication,
@@ -60,20 +61,17 @@ def verify(work: Work, publication: Publication) -> Observation:
 
 
 def holds_rows(work: Work, publication: Publication) -> bool:
-    """Tell whether exactly the staged rows are there, every vector bit for bit."""
+    """Tell whether exactly the staged rows are there, every vector bit for bit.
+
+    Raises:
+        IndexUnreadableError: The rows could not be read, which says nothing about them.
+    """
     pairs: list[tuple[str, str]] = []
     columns = ("record_id", "row_digest", "vector")
-    try:
-        for batch in work.vectors.read(
-            publication.vector_table, publication.publication_id, columns
-        ):
-            names = batch.column("record_id").to_pylist()
-            vectors = slice_vectors(pa.chunked_array([batch.column("vector")]))
-            pairs += [
-                (name, digest_row(name, one)) for name, one in zip(names, vectors, strict=True)
-            ]
-    except IndexUnreadableError:
-        return False
+    for batch in work.vectors.read(publication.vector_table, publication.publication_id, columns):
+        names = batch.column("record_id").to_pylist()
+        vectors = slice_vectors(pa.chunked_array([batch.column("vector")]))
+        pairs += [(name, digest_row(name, one)) for name, one in zip(names, vectors, strict=True)]
     is_unique = max(Counter(name for name, _ in pairs).values(), default=1) == 1
     return (
         is_unique

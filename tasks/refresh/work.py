@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import Store
+from storage import Store, StoreReader
 from storage.history import History
 from storage.index_errors import CancelledError, SourceInvalidError
 from storage.leases import Lease, keep_lease
 from storage.namespaces import StoredNamespace
-from storage.partitions import Observation, Partition, observe_index
+from storage.partitions import Glimpse, Observation, Partition, glimpse_index, observe_index
 from storage.publications import Counts
 from storage.receipts import Checkpoint, Receipt
 from storage.vectors import NoVectors, VectorStore
@@ -74,16 +74,21 @@ class Work:
             raise RuntimeError(message)
         return self.history
 
+    def glimpse(self, reader: StoreReader) -> Glimpse:
+        """Read what the index is about in the open transaction (R19)."""
+        return glimpse_index(reader, self.store.path, self.partition, self.settings.cas_scope)
+
     def observe(self) -> Observation:
         """Observe the index (R19)."""
-        return observe_index(self.store, self.vectors, self.partition, self.settings.cas_scope)
+        with self.store.read() as reader:
+            glimpse = self.glimpse(reader)
+        return self.count(glimpse)
 
-    def observe_first(self) -> Observation:
-        """Observe what is served before the run; a table that is given up need not be readable."""
-        vectors = self.vectors
-        if self.settings.recreate_index:
-            vectors = NoVectors(self.store.path)
-        return observe_index(self.store, vectors, self.partition, self.settings.cas_scope)
+    def count(self, glimpse: Glimpse) -> Observation:
+        """Complete a glimpse; a table that is given up need not be readable."""
+        is_given_up = self.settings.recreate_index and not self.counters.publication_attempts
+        vectors = NoVectors(self.store.path) if is_given_up else self.vectors
+        return observe_index(glimpse, vectors, self.settings.cas_scope)
 
     def read_token(self) -> Token | None:
         """Read the source's token and count it.
@@ -91,8 +96,12 @@ class Work:
         Raises:
             SourceInvalidError: It has a profile that means something else.
         """
+        return self.take_token(self.source.read_token)
+
+    def take_token(self, read: Callable[[], Token | None]) -> Token | None:
+        """Read a token in the caller's way and count it."""
         self.counters.token_requests += 1
-        token = self.source.read_token()
+        token = read()
         if token is not None:
             if token.profile != TOKEN_PROFILE:
                 raise SourceInvalidError

@@ -153,7 +153,6 @@ def _search(vectors: VectorStore, served: ServedRows, vector: Matrix, limit: int
     """Search as recall does, and give the ids of the ten nearest."""
     hits = vectors.search(
         served.vector_table,
-        partition=served.partition,
         publication_id=served.publication_id,
         vector=vector.tolist(),
         limit=limit,

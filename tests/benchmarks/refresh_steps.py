@@ -21,7 +21,7 @@ from benchmarks.refresh_runs import (
     quiet,
 )
 
-from storage import open_store
+from storage import StoreReader, open_store
 from storage.epochs import enter_epoch
 from storage.fresh import new_uuid
 from storage.history import settle_history
@@ -96,6 +96,11 @@ class MarkedSource:
         """Read the token."""
         self.marks.mark("token")
         return self._source.read_token()
+
+    def read_token_in(self, reader: StoreReader) -> Token:
+        """Read the token in an open transaction."""
+        self.marks.mark("token")
+        return self._source.read_token_in(reader)
 
     def verify_view(self) -> None:
         """Believe our own database."""

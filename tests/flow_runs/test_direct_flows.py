@@ -1,8 +1,10 @@
 """The flows of jobs without a plan: the same work, states and rows as the inline runner's."""
 
+from collections.abc import Callable
 from datetime import datetime
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.prefect_runs import read_kept, run_flow
@@ -71,7 +73,7 @@ def test_embedder_that_cannot_be_loaded_refuses_the_run(
 
 
 @pytest.mark.parametrize("flow", [refresh, janitor])
-def test_form_describes_each_field_of_the_policy(flow: object) -> None:
+def test_form_describes_each_field_of_the_policy(flow: Callable[..., Any]) -> None:
     schema = parameter_schema(flow).model_dump()
     (policy,) = (one for name, one in schema["definitions"].items() if name.endswith("Policy"))
     assert all(field.get("description") for field in policy["properties"].values())

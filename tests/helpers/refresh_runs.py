@@ -15,7 +15,7 @@ from storage.namespaces import (
 from storage.runs import RunStart, begin_run, finish_run
 from storage.vectors import VectorStore
 from tasks.refresh.binding import build_binding, find_partition
-from tasks.refresh.ending import end_failed
+from tasks.refresh.ending import end_failed, end_refreshed
 from tasks.refresh.run import refresh
 from tasks.refresh.source import InjectedSource, Source, StoreSource
 from tasks.refresh.work import Refreshed, Work
@@ -90,7 +90,7 @@ class RunWorld(MemoryWorld):
             }
         finally:
             self.inject = {}
-        self.finish(work, None)
+        self.finish(work, ended)
         return {
             "state": _name_state(ended),
             "reason": ended.reason,
@@ -109,11 +109,11 @@ class RunWorld(MemoryWorld):
             begin_run(writer, start, lease_fence=lease.fence)
         return lease
 
-    def finish(self, work: Work, error: MaintenanceError | None) -> None:
-        """Write the outcome of a run that failed, and give the lease back."""
+    def finish(self, work: Work, came: MaintenanceError | Refreshed) -> None:
+        """Write the outcome of a run, unless it did so itself, and give the lease back."""
+        end = end_refreshed(work, came) if isinstance(came, Refreshed) else end_failed(work, came)
         with self.store.write() as writer:
-            if error is not None:
-                finish_run(writer, work.lease.holder, end_failed(work, error), clock=self.clock())
+            finish_run(writer, work.lease.holder, end, clock=self.clock())
             release_lease(writer, work.lease, clock=self.clock())
 
     def sql(self, statement: str) -> None:

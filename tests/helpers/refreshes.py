@@ -177,5 +177,4 @@ class World(RunWorld):
         work = self.work(lease, target)
         work.embedder = PlainEmbedder(self.revision)
         work.owner = Owner() if self.owner is not None else None
-        refresh(work)
-        self.finish(work, None)
+        self.finish(work, refresh(work))

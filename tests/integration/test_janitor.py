@@ -267,7 +267,6 @@ def test_large_table_gets_an_index_once(tmp_path: Path) -> None:
     name, _ = read_serving(world)
     hits = VectorStore(world.store.path).search(
         own_table(world),
-        partition=world.partition().name,
         publication_id=name,
         vector=[1.0, 0.0],
         limit=3,

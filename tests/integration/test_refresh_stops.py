@@ -9,6 +9,7 @@ from helpers.refreshes import World
 from storage.errors import MaintenanceError
 from tasks.refresh.run import refresh
 from tasks.refresh.settings import RefreshSettings
+from tasks.refresh.work import Refreshed
 
 TEXTS = {"ALPHA": "rotate signing keys each quarter", "BETA": "backups live in the oslo vaults"}
 
@@ -28,12 +29,12 @@ def run_until(world: World, point: str) -> tuple[str | None, dict[str, Any]]:
     work = world.work(lease)
     work.on_step = reached.append
     work.should_stop = lambda: point in reached or (point == "embed" and "snapshot_1" in reached)
-    code = None
     try:
-        refresh(work)
+        came: MaintenanceError | Refreshed = refresh(work)
     except MaintenanceError as error:
-        code = error.code
-    world.finish(work, None)
+        came = error
+    world.finish(work, came)
+    code = came.code if isinstance(came, MaintenanceError) else None
     return code, world.read_pointer()
 
 

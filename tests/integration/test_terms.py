@@ -11,7 +11,7 @@ from helpers.rows import NOW, memory_table
 
 from storage import Store, StoreReader, StoreWriter, terms
 from storage.errors import ConflictError
-from storage.lexical import WORD_CJK_BIGRAM_V1, WORD_V1, coverage, tokenize
+from storage.lexical import WORD_CJK_BIGRAM_V1, WORD_V1, coverage, hash_term, tokenize
 from storage.memories import EVIDENCE_SCHEMA, insert_evidence, insert_memories
 from storage.models import Kind, Namespace, Status, round_to_f32
 from storage.namespaces import ensure_namespace
@@ -142,7 +142,6 @@ def make_query(rng: random.Random) -> tuple[str | None, Row]:
 def test_search_equals_a_full_scan(
     seed: int, bits: int, store: Store, owner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hash_term = terms.hash_term
     monkeypatch.setattr(terms, "hash_term", lambda term: hash_term(term) % 2**bits)
     monkeypatch.setattr(terms, "_FEW", 40)
     monkeypatch.setattr(terms, "_SPARE", 10)
