@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check format bench clean
+.PHONY: setup demo test test-all check format bench clean
 
 setup: $(VENV)/.ready
 
@@ -17,6 +17,9 @@ demo: setup
 	$(BIN)/memtend demo
 
 test: setup
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-all: setup
 	$(BIN)/python -m pytest -q
 
 check: setup

@@ -64,13 +64,13 @@ def digest_table(header: object, table: pa.Table) -> str:
             filled = column.fill_null("")
             digest.update(_fixed_bytes(pc.binary_length(filled)))
             for chunk in filled.chunks:
-                digest.update(_text_bytes(chunk))
+                digest.update(text_bytes(chunk))
         else:
             digest.update(_fixed_bytes(_as_numbers(column)))
     return digest.hexdigest()
 
 
-def _text_bytes(chunk: pa.StringArray) -> memoryview:
+def text_bytes(chunk: pa.StringArray) -> memoryview:
     """Give the bytes of all texts of an array, one after the other."""
     _, ends, data = chunk.buffers()
     if data is None:

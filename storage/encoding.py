@@ -88,7 +88,7 @@ class PayloadDigest:
         self._hash = hashlib.sha256(domain.encode() + b"\0")
         self.byte_count = 0
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | memoryview) -> None:
         """Take the next piece of the payload."""
         self._hash.update(piece)
         self.byte_count += len(piece)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
+from storage.digests import text_bytes
 from storage.encoding import PayloadDigest
 from storage.errors import LimitExceededError
 from storage.gateway import StoreReader
@@ -37,6 +38,8 @@ def digest_active(
     payload.add(encode_head(profile, owner, (Status.ACTIVE,)).encode())
     is_first = True
     for piece in _read_pieces(reader, target.namespace_id, owner, max_nodes):
+        if len(piece) == 0:
+            continue
         payload.add(piece[1:] if is_first else piece)
         is_first = False
         _check_bytes(payload, max_bytes)
@@ -52,7 +55,7 @@ def _check_bytes(payload: PayloadDigest, max_bytes: int) -> None:
 
 def _read_pieces(
     reader: StoreReader, namespace_id: int, owner: str, max_nodes: int
-) -> Iterator[bytes]:
+) -> Iterator[bytes | memoryview]:
     """Read the texts of the memories, each with a comma before it, a page at a time."""
     scope = {"namespace_id": namespace_id, "statuses": [Status.ACTIVE.value]}
     for first_id, last_id, _ in plan_pages(reader, scope, max_nodes=max_nodes):
@@ -67,6 +70,9 @@ def _read_pieces(
         }
         page = reader.table(_SQL["read_texts"], {**params, **limits})
         unusual = page.filter(pc.is_null(page.column("text"))).column("id").to_pylist()
+        if not unusual:
+            yield from map(text_bytes, page.column("text").chunks)
+            continue
         if len(unusual) > _MOST_SINGLE:
             yield from read_texts(reader, scope, limits, owner)
             continue
