@@ -7,6 +7,7 @@ spec/repository.md R42. What to remove stands in the temporary table `removed`.
 from collections.abc import Iterable
 from datetime import datetime
 
+from storage.duplicate_texts import delete_tokens
 from storage.errors import ConflictError
 from storage.gateway import StoreWriter
 from storage.namespaces import step_sequence
@@ -46,6 +47,7 @@ def remove_marked(writer: StoreWriter, namespace_id: int, *, now: datetime) -> b
         writer.execute(_SQL["keep_neighbours"], owner)
         writer.execute(_SQL["end_edges"], owner)
         writer.execute(_SQL["step_neighbours"], {**owner, "now": now})
+    delete_tokens(writer, namespace_id)
     delete_terms(writer, namespace_id)
     marked = writer.rows(_SQL["count_removed"])[0][0]
     removed = writer.execute(_SQL["delete_memories"], owner)

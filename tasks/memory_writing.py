@@ -26,9 +26,9 @@ from storage.models import (
 from storage.records import read_record
 from storage.repository import commit_states
 from storage.staging import Staged
-from tasks.memory_merge import Merged, merge_records
 from tasks.memory_protocol import ItemDraft
 from tasks.rules.guards import has_equal_meaning_signs
+from tasks.rules.merging import Merged, merge_records
 
 _REPLACED = ("content", "importance", "tags", "kind", "metadata", "expires_at")
 

@@ -1,7 +1,7 @@
 """The normal form of a text, in which guards compare; nothing that is read is in it.
 
 Spelling variants become one: case, full-width digits, apostrophes, minus signs, thousands
-separators, invisible characters. Source: spec/consolidate.md R20, R21.
+separators, invisible characters. Source: spec/consolidate.md R20.
 """
 
 import re
@@ -11,6 +11,8 @@ from functools import lru_cache
 _SAME = str.maketrans(
     dict.fromkeys("\u2018\u2019\u02bc\uff07", "'") | dict.fromkeys("\u2212\ufe63\uff0d\u2013", "-")
 )
+_BEYOND_WORDS = re.compile(r"[^\x00-\x7f\w]")
+_OTHER_DIGIT = re.compile(r"[^\D0-9]")
 _SEPARATORS = ",'_\u00a0\u2009\u202f"
 _THOUSANDS = re.compile(
     rf"(?<![\w.,'])[1-9][0-9]{{0,2}}([{_SEPARATORS}])[0-9]{{3}}(?:\1[0-9]{{3}})*"
@@ -21,9 +23,7 @@ _THOUSANDS = re.compile(
 @lru_cache(maxsize=16)
 def normal_form(text: str) -> str:
     """Give the normal form of a text (R20)."""
-    composed = without_invisible(text)
-    folded = unicodedata.normalize("NFC", composed.casefold())
-    plain = "".join(map(_as_digit, folded)).translate(_SAME)
+    plain = fold(without_invisible(text))
     return _THOUSANDS.sub(lambda match: match[0].replace(match[1], ""), plain)
 
 
@@ -32,15 +32,16 @@ def without_invisible(text: str) -> str:
     composed = unicodedata.normalize("NFC", text)
     if composed.isascii():
         return composed
-    return "".join(sign for sign in composed if unicodedata.category(sign) != "Cf")
+    return _BEYOND_WORDS.sub(_drop_invisible, composed)
 
 
-def is_word_character(character: str) -> bool:
-    """Tell whether a character is a letter, a number or a mark of one (R21)."""
-    return unicodedata.category(character)[0] in "LNM"
+def fold(composed: str) -> str:
+    """Fold case and give digits, apostrophes and minus signs one form; separators stay."""
+    if composed.isascii():
+        return composed.lower()
+    folded = unicodedata.normalize("NFC", composed.casefold())
+    return _OTHER_DIGIT.sub(lambda sign: str(unicodedata.decimal(sign[0])), folded).translate(_SAME)
 
 
-def _as_digit(character: str) -> str:
-    if character.isascii() or unicodedata.category(character) != "Nd":
-        return character
-    return str(unicodedata.decimal(character))
+def _drop_invisible(sign: re.Match[str]) -> str:
+    return "" if unicodedata.category(sign[0]) == "Cf" else sign[0]

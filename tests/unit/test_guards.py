@@ -1,29 +1,26 @@
-"""Fingerprints, the normal form and the two guards against the consolidation vectors."""
+"""The normal form, and each guard by itself: what it counts, what it leaves alone."""
 
-import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
+from helpers.consolidation import Json, cases
 
 from storage.fingerprints import fingerprint, key_of
-from tasks.rules.guards import find_figures, find_marks, has_equal_meaning_signs
+from tasks.rules.figures import find_figures, has_date
+from tasks.rules.guards import has_equal_meaning_signs
+from tasks.rules.keys import figure_key, polarity_key, slot_key
+from tasks.rules.marks import find_marks
+from tasks.rules.names import find_capitals, find_difference, has_other_order
 from tasks.rules.normal_form import normal_form
+from tasks.rules.polarity import (
+    count_negations,
+    count_prefixed,
+    find_opposed,
+    find_qualifiers,
+    find_sides,
+)
 
-Json = dict[str, Any]
-_FILE = Path(__file__).parent.parent / "vectors" / "consolidate-vectors.json"
-_ALL: list[Json] = json.loads(_FILE.read_text(encoding="utf-8"))["cases"]
 _GUARDS = {"figures", "marks"}
-
-
-def _cases(op: str) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in _ALL if case["op"] == op]
-
-
-@pytest.mark.parametrize("case", _cases("fp_v1"))
-def test_fingerprint_is_that_of_the_vector(case: Json) -> None:
-    assert fingerprint(case["input"]["text"]) == case["expect"]["fingerprint"]
 
 
 def test_each_letter_is_lowered_on_its_own() -> None:
@@ -35,13 +32,8 @@ def test_short_contents_share_no_key() -> None:
     assert key_of("a" * 24) == key_of(" " + "A" * 24 + "!") != 0
 
 
-@pytest.mark.parametrize("case", _cases("figures"))
-def test_figures_are_those_of_the_vector(case: Json) -> None:
-    assert find_figures(case["input"]["text"]) == case["expect"]["figures"]
-
-
-@pytest.mark.parametrize("case", _cases("pair_v2"))
-def test_guards_fire_where_the_vector_says(case: Json) -> None:
+@cases("pair_v2")
+def test_store_api_keeps_apart_what_the_vector_says(case: Json) -> None:
     left, right = case["input"]["a"], case["input"]["b"]
     fired = set()
     if Counter(find_figures(left)) != Counter(find_figures(right)):
@@ -98,3 +90,176 @@ def test_figures(text: str, figures: list[str]) -> None:
 )
 def test_normal_form(text: str, plain: str) -> None:
     assert normal_form(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("figure", "is_date"),
+    [
+        ("2026-09-01", True),
+        ("2026-09-30t01:02z", True),
+        ("7:45", True),
+        ("24/12/2026", True),
+        ("24.12.26", True),
+        ("1999", True),
+        ("3 月", True),
+        ("30 秒", False),
+        ("2100", False),
+        ("12026-09", False),
+        ("1.2.3", False),
+        ("24/12.2026", False),
+        ("v1.10", False),
+    ],
+)
+def test_dates(figure: str, is_date: bool) -> None:
+    assert has_date(["10 ms", figure]) == is_date
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param("Isn\u2019t it? Nope, NOT", 2, id="contraction-and-word"),
+        pytest.param("knots, nothingness", 0, id="parts-of-words"),
+        pytest.param("dont forget, don't hesitate, no doubt", 0, id="idioms"),
+        pytest.param("no doubts", 1, id="idiom-that-goes-on"),
+        pytest.param("no.5, No. 5, no.  5", 1, id="number-sign"),
+        pytest.param("whether or not only", 0, id="longest-idiom-first"),
+        pytest.param("在not之前", 1, id="cjk-separates-words"),
+        pytest.param("不得不去 不去", 1, id="exception-and-negation"),
+        pytest.param("못 안가", 1, id="whole-hangul-runs-only"),
+    ],
+)
+def test_negations(text: str, count: int) -> None:
+    assert count_negations(text) == count
+
+
+def test_negations_without_the_forms_of_a_pair() -> None:
+    text = "Never disabled, not 無効 不"
+    assert count_negations(text) == 5
+    pairs = ("enable_disable", "ja_enable_disable", "always_never")
+    assert count_negations(text, without=pairs) == 2
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "pairs"),
+    [
+        pytest.param("on", "off", {"on_off"}, id="one-each"),
+        pytest.param("on off", "off on", set(), id="both-sides-in-both"),
+        pytest.param("on on off", "on off off", {"on_off"}, id="more-of-one-side"),
+        pytest.param("on", "never", set(), id="sides-of-two-pairs"),
+        pytest.param("on", "", set(), id="on-one-side-only"),
+        pytest.param("활성화", "비활성화", {"ko_enable_disable"}, id="longest-form-first"),
+        pytest.param("read up", "write down", {"read_write", "up_down"}, id="two-pairs"),
+    ],
+)
+def test_opposed_antonyms(left: str, right: str, pairs: set[str]) -> None:
+    assert find_opposed(find_sides(left), find_sides(right)) == pairs
+    assert find_opposed(find_sides(right), find_sides(left)) == pairs
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "count"),
+    [
+        pytest.param("safe", "unsafe", 1, id="prefix"),
+        pytest.param("fit", "unfit", 0, id="stem-of-three"),
+        pytest.param("safe unsafe", "unsafe", 0, id="stem-in-both-or-neither"),
+        pytest.param("stable insecure", "unstable secure", 2, id="one-each-way"),
+        pytest.param("safe", "resafe", 0, id="no-listed-prefix"),
+    ],
+)
+def test_prefix_antonyms(left: str, right: str, count: int) -> None:
+    assert count_prefixed(left.split(), right.split()) == count
+    assert count_prefixed(right.split(), left.split()) == count
+
+
+def test_qualifiers() -> None:
+    assert find_qualifiers("Only if you can, can't; 必須 仅 canny") == [
+        "can",
+        "if",
+        "only",
+        "仅",
+        "必須",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "units", "inner"),
+    [
+        pytest.param("Ann met Bea. Then HQ called", "ann bea then hq", "bea hq", id="sentences"),
+        pytest.param("iPhone by McX", "mcx", "mcx", id="capital-within-a-word"),
+        pytest.param("ALL IN CAPITALS", "", "", id="nothing-in-small-letters"),
+        pytest.param("OK then: Berlin\nOslo", "ok berlin oslo", "ok", id="after-sign-or-break"),
+        pytest.param("我在Berlin和Oslo go", "berlin oslo", "berlin oslo", id="between-cjk"),
+        pytest.param("\u1ecc\u0300\u1e63un river", "\u1ecd\u0300\u1e63un", "", id="with-marks"),
+    ],
+)
+def test_capitals(text: str, units: str, inner: str) -> None:
+    found = find_capitals(text)
+    assert (set(found.units), set(found.inner)) == (set(units.split()), set(inner.split()))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ours", "theirs"),
+    [
+        pytest.param("job box", "jobs boxes", "", "", id="plurals"),
+        pytest.param("as", "ass", "as", "ass", id="short-stem"),
+        pytest.param("job", "jobs jobs", "", "jobs", id="one-to-one"),
+        pytest.param("job v1", "job v2 x9", "", "", id="numbers"),
+        pytest.param("a b b", "a b c", "b", "c", id="repeats"),
+    ],
+)
+def test_difference(left: str, right: str, ours: str, theirs: str) -> None:
+    found = find_difference(left.split(), right.split())
+    assert tuple(map(sorted, found)) == (sorted(ours.split()), sorted(theirs.split()))
+    assert find_difference(right.split(), left.split()) == (found.theirs, found.ours)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_other"),
+    [
+        pytest.param("a b c", "a x b c y", False, id="insertions"),
+        pytest.param("a b c", "a c b", True, id="exchanged"),
+        pytest.param("a b a", "a b", False, id="repeat-left-out"),
+        pytest.param("a b", "b x a", True, id="subsequence-of-the-longer"),
+    ],
+)
+def test_order(left: str, right: str, is_other: bool) -> None:
+    assert has_other_order(left.split(), right.split()) == is_other
+    assert has_other_order(right.split(), left.split()) == is_other
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        pytest.param("The gate is Enabled", "gate is ENABLEDISABLE", id="antonym-and-article"),
+        pytest.param("Deploys never stop here", "deploys STARTSTOP here", id="never-is-dropped"),
+        pytest.param("It can't and won't run", "it can and will run", id="modals"),
+        pytest.param("It doesn't and isnt cold", "it and is cold", id="do-and-contractions"),
+        pytest.param("no way out", None, id="two-entries"),
+        pytest.param("我不允许不断", "我 ZHALLOWDENY 不 断", id="cjk"),
+        pytest.param("안 간다 오늘", "간 다 오 늘", id="hangul-negator"),
+    ],
+)
+def test_polarity_key(text: str, key: str | None) -> None:
+    assert polarity_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("units", "key"),
+    [
+        pytest.param("wait 10 ms for it", "wait # for it", id="unit-word"),
+        pytest.param("wait for v1 2 3", None, id="two-words"),
+        pytest.param("wait for it v1 2 3", "wait for it #", id="adjacent-numbers"),
+        pytest.param("wait for it", None, id="no-number"),
+        pytest.param("ms for it 3", "ms for it #", id="unit-word-elsewhere"),
+    ],
+)
+def test_figure_key(units: str, key: str | None) -> None:
+    assert figure_key(units.split()) == key
+
+
+def test_slot_key() -> None:
+    assert slot_key(["acme", "hq", "is", "in", "oslo"]) == "acme hq is in"
+    assert slot_key(["hq", "is", "in", "oslo"]) is None
+    assert slot_key(["acme", "hq", "is", "in", "b2"]) is None
+    assert slot_key(["x"] * 64) is not None
+    assert slot_key(["x"] * 65) is None

@@ -10,7 +10,7 @@ from helpers.rows import NOW
 from storage.errors import LimitExceededError
 from storage.instants import parse_instant
 from storage.models import Evidence, EvidenceKind, MemoryRecord, RevisionKind, round_to_f32
-from tasks.memory_merge import Merged, merge_records
+from tasks.rules.merging import Merged, merge_records
 
 Json = dict[str, Any]
 _FILE = Path(__file__).parent.parent / "vectors" / "consolidate-vectors.json"

@@ -1,12 +1,14 @@
 """Merge memories that say the same into one: what it keeps of each, and what it cannot keep.
 
-Pure functions over records; nothing is read or written. Source: spec/consolidate.md R51-R54.
+Pure functions over records; nothing is read or written. One implementation for the store API, which
+merges an item without a row, and for consolidation. Source: spec/consolidate.md R44, R51-R56.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,13 +18,17 @@ from storage.instants import format_instant
 from storage.models import (
     MAX_EVIDENCE,
     MAX_METADATA,
+    MAX_RELATIONS,
     MAX_TAGS,
     MAX_VALUE_BYTES,
     Evidence,
     Kind,
     MemoryRecord,
+    Relation,
+    RelationKind,
     RevisionKind,
     order_evidence,
+    order_relation,
     without_repeats,
 )
 from storage.staging import has_decision
@@ -31,6 +37,7 @@ _STRENGTH = {Kind.PROCEDURAL: 3, Kind.SEMANTIC: 3, Kind.EPISODIC: 2, Kind.WORKIN
 _LIST_KEYS = frozenset({"supersedes", "conflicts_with", "tools", "aliases", "entity_aliases"})
 _SOURCE_IDS = "duplicate_ids"
 _RESERVED = frozenset({"duplicate_count", _SOURCE_IDS, "last_duplicate_at"})
+_MOVED_EDGES = frozenset({RelationKind.RELATED_TO, RelationKind.CONFLICTS_WITH})
 _SECRET = re.compile("secret|token|passw|api[ _-]?key|credential|authorization", re.IGNORECASE)
 
 
@@ -48,10 +55,19 @@ class Merged:
     replaced_kind: Kind | None
 
 
+@dataclass(frozen=True, slots=True)
+class Absorption:
+    """What a canonical can take in: the merge, its losers, and the ids that would break a limit."""
+
+    merged: Merged
+    losers: tuple[MemoryRecord, ...]
+    skipped: tuple[str, ...]
+
+
 def merge_records(
     members: Sequence[MemoryRecord], held: Mapping[str, Sequence[str]], *, at: datetime
 ) -> Merged:
-    """Merge memories into the first of them, in one revision.
+    """Merge memories into the first of them, in one revision; relations stay as they are.
 
     Args:
         members: The canonical and then the losers, in canonical order.
@@ -62,12 +78,116 @@ def merge_records(
         LimitExceededError: The canonical would get too many tags or keys, or too long a value.
     """
     canonical = members[0]
-    winner = max(members, key=_rank_text)
     source_ids = _gather_sources(members[1:], held, canonical.id)
     known = (*_own_sources(canonical, held), *source_ids)
     sources = without_repeats(tuple(one for one in known if one != canonical.id))
+    return _merge(members, _describe_sources(sources, at), source_ids, at=at)
+
+
+def adopt_text(members: Sequence[MemoryRecord], *, at: datetime) -> Merged:
+    """Give the canonical the text and the merged fields of all, but take nobody in yet (R56).
+
+    Raises:
+        LimitExceededError: As `merge_records`.
+    """
+    metadata = members[0].metadata
+    own = {key: metadata[key] for key in sorted(_RESERVED & metadata.keys())}
+    return _merge(members, own, (), at=at)
+
+
+def absorb_losers(
+    canonical: MemoryRecord,
+    losers: Sequence[MemoryRecord],
+    held: Mapping[str, Sequence[str]],
+    *,
+    at: datetime,
+) -> Absorption | None:
+    """Merge as many losers, in canonical order, as the limits of the canonical allow (R44).
+
+    Its relations are those of `move_relations`. None: no loser fits.
+    """
+    fitting = tuple(losers)
+    try:
+        merged = _merge_with_relations((canonical, *fitting), held, at)
+    except LimitExceededError:
+        fitting = _find_fitting(canonical, losers, held, at)
+        if not fitting:
+            return None
+        merged = _merge_with_relations((canonical, *fitting), held, at)
+    skipped = tuple(one.id for one in losers if one not in fitting)
+    return Absorption(merged, fitting, skipped)
+
+
+def _find_fitting(
+    canonical: MemoryRecord,
+    losers: Iterable[MemoryRecord],
+    held: Mapping[str, Sequence[str]],
+    at: datetime,
+) -> tuple[MemoryRecord, ...]:
+    """Find the losers that fit, each beside the ones before it that do."""
+    fitting: tuple[MemoryRecord, ...] = ()
+    for one in losers:
+        with suppress(LimitExceededError):
+            _merge_with_relations((canonical, *fitting, one), held, at)
+            fitting += (one,)
+    return fitting
+
+
+def choose_text(members: Sequence[MemoryRecord]) -> MemoryRecord:
+    """Choose whose text a merge keeps; of equals the first (R51)."""
+    return max(members, key=_rank_text)
+
+
+def move_relations(members: Sequence[MemoryRecord]) -> tuple[Relation, ...]:
+    """Give the edges of the canonical once it has taken the losers in (R55).
+
+    It keeps its own ones, gets the `related_to` and `conflicts_with` edges of losers to outsiders,
+    and supersedes every loser and whatever a loser superseded. Edges inside are dropped.
+
+    Raises:
+        LimitExceededError: Too many; the edges that say what is superseded do not count.
+    """
+    canonical, losers = members[0], members[1:]
+    inside = {one.id for one in members}
+    held = [edge for edge in canonical.relations if edge.target_id not in inside]
+    moved = [
+        edge
+        for one in losers
+        for edge in one.relations
+        if edge.kind in _MOVED_EDGES and edge.target_id not in inside
+    ]
+    counted = {edge for edge in (*held, *moved) if edge.kind != RelationKind.SUPERSEDES}
+    if len(counted) > MAX_RELATIONS:
+        raise LimitExceededError("memory relations", limit=MAX_RELATIONS, actual=len(counted))
+    inherited = [
+        edge.target_id
+        for one in members
+        for edge in one.relations
+        if edge.kind == RelationKind.SUPERSEDES
+    ]
+    targets = {*inherited, *inside} - {canonical.id}
+    superseding = {Relation(kind=RelationKind.SUPERSEDES, target_id=target) for target in targets}
+    return tuple(sorted(counted | superseding, key=order_relation))
+
+
+def _merge_with_relations(
+    members: Sequence[MemoryRecord], held: Mapping[str, Sequence[str]], at: datetime
+) -> Merged:
+    merged = merge_records(members, held, at=at)
+    record = merged.record.model_copy(update={"relations": move_relations(members)})
+    return replace(merged, record=record)
+
+
+def _merge(
+    members: Sequence[MemoryRecord],
+    described: Mapping[str, str],
+    source_ids: tuple[str, ...],
+    *,
+    at: datetime,
+) -> Merged:
+    canonical, winner = members[0], choose_text(members)
     metadata, losses = _merge_metadata(members)
-    metadata |= _describe_sources(sources, at)
+    metadata |= described
     tags = without_repeats(tuple(tag for one in members for tag in one.tags))
     _check_limits(tags, metadata)
     kind = max((one.kind for one in members), key=_STRENGTH.__getitem__)
@@ -172,6 +292,6 @@ def _check_limits(tags: tuple[str, ...], metadata: Mapping[str, str]) -> None:
         raise LimitExceededError("memory tags", limit=MAX_TAGS, actual=len(tags))
     if len(metadata) > MAX_METADATA:
         raise LimitExceededError("memory metadata", limit=MAX_METADATA, actual=len(metadata))
-    longest = max(len(text.encode()) for text in metadata.values())
+    longest = max((len(text.encode()) for text in metadata.values()), default=0)
     if longest > MAX_VALUE_BYTES:
         raise LimitExceededError("memory.metadata.value", limit=MAX_VALUE_BYTES, actual=longest)
