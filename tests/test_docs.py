@@ -30,7 +30,7 @@ SNIPPET = re.compile(r"`([^`\n]+)`|^\$ ([^#\n]+)", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 FILE = re.compile(r"(?:storage|tasks|flows|deployments|tests)/[a-z0-9_./]+\.(?:py|sql|jsonl)\b")
-TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 FIELD = re.compile(r"`(\w+)=([^`]+)`")
 PLAN_ID = re.compile(r"plan_[0-9a-f]{20}")
 

@@ -84,13 +84,14 @@ def _observe(work: Work) -> _Start:
 
 def _look(work: Work) -> _Start:
     work.on_step("observe")
+    if work.source.is_co_transactional:
+        work.on_step("token_1")
     with work.store.read() as reader:
         glimpse = work.glimpse(reader)
         stored = read_receipt(reader, glimpse.pointer.receipt_id)
         is_due = has_due(reader, work.partition.name, clock=work.clock())
         token = None
         if work.source.is_co_transactional:
-            work.on_step("token_1")
             token = work.take_token(lambda: work.source.read_token_in(reader))
     seen = work.count(glimpse)
     if not work.source.is_co_transactional:

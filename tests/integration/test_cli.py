@@ -296,7 +296,10 @@ def test_process_exits_with_the_code_and_one_line(store: Store) -> None:
 def test_demo_ends_well_and_leaves_the_store_where_it_was_told(tmp_path: Path) -> None:
     answer = run_here("demo", "--keep", tmp_path / "kept", "--json")
     assert answer.exit_code == 0
-    outcomes = [step["outcome"] for step in answer.value["steps"]]
-    assert outcomes == ["applied", "unchanged", "refused", "applied"]
+    *runs, recalled = answer.value["steps"]
+    outcomes = [step["outcome"] for step in runs]
+    assert outcomes == ["applied", "unchanged", "refused", "applied", "applied"]
+    assert recalled["semantic"] == "used"
+    assert [hit["id"] for hit in recalled["hits"]] == ["deploy-rollback"]
     with open_store(tmp_path / "kept").read() as reader:
         assert reader.rows("SELECT count(*) FROM apply_receipts")[0][0] > 0
