@@ -109,8 +109,8 @@ def take_over(world: ProcessWorld, *, is_changed: bool = True) -> Trace:
     return world.take_trace()
 
 
-# (step, whether the memories changed meanwhile, what the stale run ends with); at token_1 it has read
-# nothing yet, so it only sees that the other run left nothing to do.
+# (step, whether the memories changed meanwhile, what the stale run ends with). At token_1 it has
+# read nothing yet, so it only sees that the other run left nothing to do.
 LATE = [
     ("token_1", True, "token_match"),
     ("token_2", False, "lease_lost"),
