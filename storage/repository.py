@@ -31,7 +31,7 @@ from storage.memories import (
     read_status_before,
 )
 from storage.models import MemoryRecord, Namespace
-from storage.namespaces import ensure_namespace, find_namespace, read_sequence, step_sequence
+from storage.namespaces import ensure_namespace, find_namespace, step_sequence
 from storage.queries import read_statements
 from storage.records import (
     evidence_rows,
@@ -89,13 +89,14 @@ def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResul
     owner = ensure_namespace(writer, change_set.namespace).namespace_id
     digest, _ = digest_change_set(change_set)
     known = _find_result(writer, owner, change_set.idempotency_key, digest)
-    if known is not None:
+    if isinstance(known, ChangeResult):
         return known
+    sequence = known + 1
     stage = _load(writer, owner, change_set)
     run_operations(change_set, stage)
     check_graph(stage.memories, _look_around(writer, owner, stage))
     changed = {name: one for name, one in sorted(stage.memories.items()) if one.is_changed}
-    sequence = commit_states(writer, owner, changed, occurred_at=change_set.occurred_at)
+    commit_states(writer, owner, changed, occurred_at=change_set.occurred_at)
     results = [[name, one.current.revision] for name, one in changed.items()]
     writer.execute(
         _SQL["insert_change_set"],
@@ -116,7 +117,7 @@ def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResul
 
 def commit_states(
     writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], *, occurred_at: datetime
-) -> int:
+) -> None:
     """Write staged memories as one change of their namespace: each state but the last is history.
 
     The caller has checked the states and what holds between them.
@@ -127,15 +128,11 @@ def commit_states(
         changed: By id; all of them new or changed.
         occurred_at: When it happened.
 
-    Returns:
-        The namespace's sequence after it.
-
     Raises:
         RevisionConflictError: A memory is not at the revision that was read.
     """
     _write(writer, namespace_id, changed, occurred_at)
     step_sequence(writer, namespace_id)
-    return read_sequence(writer, namespace_id)
 
 
 def read_state(
@@ -163,12 +160,12 @@ def _read_at(
 
 def _find_result(
     reader: StoreReader, namespace_id: int, key: str, digest: str
-) -> ChangeResult | None:
+) -> ChangeResult | int:
+    """Find what a set made before, or else the namespace's sequence as it is."""
     params = {"namespace_id": namespace_id, "key": key}
-    rows = reader.rows(_SQL["find_change_set"], params)
-    if not rows:
-        return None
-    stored, sequence, results = rows[0]
+    now, stored, sequence, results = reader.rows(_SQL["find_change_set"], params)[0]
+    if stored is None:
+        return int(now)
     if stored != digest:
         raise IdempotencyConflictError(key)
     memories = tuple(

@@ -112,9 +112,10 @@ def _insert_singly(writer: StoreWriter, incoming: pa.Table) -> int:
     numbered = 0
     for row in incoming.to_pylist():
         terms = row.pop("terms")
-        numbered += writer.execute(_SQL["number_text"], row)
-        del row["fingerprint_key"]
-        writer.execute(_SQL["insert_terms_of_text"], {**row, "terms": terms})
+        if writer.execute(_SQL["number_text"], row) == 1:
+            owner = {"namespace_id": row["namespace_id"], "terms": terms}
+            writer.execute(_SQL["insert_terms_of_text"], owner)
+            numbered += 1
     return numbered
 
 

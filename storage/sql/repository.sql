@@ -1,7 +1,9 @@
 -- name: find_change_set
-SELECT digest, sequence, results
-FROM change_sets
-WHERE namespace_id = $namespace_id AND idempotency_key = $key
+-- The namespace's sequence, and what the set made if it was applied before.
+SELECT n.sequence, c.digest, c.sequence, c.results
+FROM namespaces AS n
+LEFT JOIN change_sets AS c ON c.namespace_id = n.namespace_id AND c.idempotency_key = $key
+WHERE n.namespace_id = $namespace_id
 
 -- name: insert_change_set
 INSERT INTO change_sets (namespace_id, idempotency_key, digest, sequence, results, occurred_at)

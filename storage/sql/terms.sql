@@ -23,10 +23,9 @@ SET text_number = nextval('text_numbers'), fingerprint_key = $fingerprint_key
 WHERE namespace_id = $namespace_id AND id = $memory_id
 
 -- name: insert_terms_of_text
+-- Those of the text that was numbered last.
 INSERT INTO memory_terms (namespace_id, term_hash, text_number)
-SELECT namespace_id, unnest($terms::BIGINT[]), text_number
-FROM memories
-WHERE namespace_id = $namespace_id AND id = $memory_id
+SELECT $namespace_id, unnest($terms::BIGINT[]), currval('text_numbers')
 
 -- name: delete_terms
 DELETE FROM memory_terms
