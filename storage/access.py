@@ -1,7 +1,7 @@
 """Access events: that a memory entered a context (admission) or was used, each counted once.
 
-The only writer of access_count and last_accessed_at. Events move no revision, no updated_at, no
-digest and no change sequence. Source: spec/repository.md R26-R29, DESIGN 10.12.
+Events move no revision, no updated_at, no digest and no change sequence. Reads of the V1 store API
+count themselves in `storage.items`. Source: spec/repository.md R26-R29, DESIGN 10.12.
 """
 
 from collections.abc import Iterable, Mapping
