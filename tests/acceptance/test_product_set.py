@@ -12,6 +12,7 @@ from storage import Store
 from storage.models import MemoryRecord, round_to_f32
 from storage.query import query_memories
 from storage.repository import apply_change_set, read_state
+from tasks.memory_store import DuckMemoryStore
 from tasks.recall import Hit, RecallPolicy, parse_recall_policy, recall
 
 TOKEN_BYTES = 4  # spec/recall.md R14
@@ -55,6 +56,17 @@ def test_v277_memory_solves_the_expected_share_of_tasks(store: Store, arm: str) 
         solved += task["relevant_node_ids"][0] in {hit.memory_id for hit in hits}
         assert _count_tokens(hits) <= thresholds["maximum_memory_context_tokens_per_task"]
     assert solved / len(tasks["queries"]) == thresholds["expected_task_success"][arm]
+
+
+def test_v277_search_of_the_store_api_solves_what_words_alone_can(store: Store) -> None:
+    thresholds, tasks = read_set("product")["thresholds"], read_set("retrieval")
+    _load(store, tasks["nodes"])
+    memory = DuckMemoryStore(store, SPACE, clock=lambda: START, new_id=lambda: "unused")
+    solved = 0
+    for task in tasks["queries"]:
+        found = memory.search(task["query"], tasks["policy"]["max_results"])
+        solved += task["relevant_node_ids"][0] in {item.id for item in found}
+    assert solved / len(tasks["queries"]) == thresholds["expected_task_success"]["v1"]
 
 
 def _capture(store: Store) -> tuple[dict[str, Any], dict[str, MemoryRecord]]:
