@@ -5,6 +5,7 @@ DESIGN 10.21: the inode tells, because a copy has another one; the file itself i
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +37,10 @@ def read_store_uuid(reader: StoreReader) -> str:
 
 def read_history_of_store(reader: StoreReader, store_path: Path) -> History:
     """Read the history, and whether the database file is still the one that it is about."""
-    meta = dict(reader.rows(_SQL["read_meta"]))
+    return _describe(dict(reader.rows(_SQL["read_meta"])), store_path)
+
+
+def _describe(meta: Mapping[str, str], store_path: Path) -> History:
     log = json.loads(meta.get("history_log", "[]"))
     return History(
         store_uuid=meta["store_uuid"],
@@ -59,7 +63,7 @@ def list_past(reader: StoreReader) -> list[tuple[str, datetime]]:
 def settle_history(writer: StoreWriter, store_path: Path, *, clock: datetime) -> History:
     """Begin a new history if the database file is not the one that the store knows."""
     meta = dict(writer.rows(_SQL["read_meta"]))
-    found = read_history_of_store(writer, store_path)
+    found = _describe(meta, store_path)
     if found.is_current:
         return found
     if "database_inode" in meta:

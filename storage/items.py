@@ -52,16 +52,21 @@ Chosen = tuple[str, int]  # memory id and revision
 
 def read_facts(reader: StoreReader, namespace_id: int, *, now: datetime) -> list[Facts]:
     """Read what ranks each visible memory, in no order."""
-    rows = reader.rows(_SQL["read_facts"], {"namespace_id": namespace_id, "now": now})
-    return list(map(Facts._make, rows))
+    return _read_facts(reader, namespace_id, None, now)
 
 
 def read_tagged(
     reader: StoreReader, namespace_id: int, tags: Iterable[str], *, now: datetime
 ) -> list[Facts]:
     """Read what ranks each visible memory that has any of the tags, in no order."""
-    params = {"namespace_id": namespace_id, "now": now, "tags": list(tags)}
-    return list(map(Facts._make, reader.rows(_SQL["read_tagged"], params)))
+    return _read_facts(reader, namespace_id, list(tags), now)
+
+
+def _read_facts(
+    reader: StoreReader, namespace_id: int, tags: list[str] | None, now: datetime
+) -> list[Facts]:
+    params = {"namespace_id": namespace_id, "now": now, "tags": tags}
+    return list(map(Facts._make, reader.rows(_SQL["read_facts"], params)))
 
 
 def read_texts(
@@ -72,13 +77,13 @@ def read_texts(
     All that do contain one are among them; without terms, or with such as cannot be looked for
     here, these are all visible memories.
     """
-    params: dict[str, object] = {"namespace_id": namespace_id, "now": now}
+    pattern = None
     # JSON doubles a backslash, so a term with one would not be found in the stored tags.
     is_sure = all(term.isascii() and "\\" not in term for term in terms)
-    if not terms or not is_sure or len(terms) > _MOST_TERMS:
-        return list(map(Text._make, reader.rows(_SQL["read_texts"], params)))
-    params["pattern"] = "|".join([f"(?i:{'|'.join(map(re.escape, terms))})", _TURN_ASCII])
-    return list(map(Text._make, reader.rows(_SQL["read_matching"], params)))
+    if is_sure and 0 < len(terms) <= _MOST_TERMS:
+        pattern = "|".join([f"(?i:{'|'.join(map(re.escape, terms))})", _TURN_ASCII])
+    params = {"namespace_id": namespace_id, "now": now, "pattern": pattern}
+    return list(map(Text._make, reader.rows(_SQL["read_texts"], params)))
 
 
 def find_visible(

@@ -1,4 +1,5 @@
 -- name: read_facts
+-- Of all, or of those that have any of the tags.
 SELECT
     id, revision, epoch_us(created_at) AS created_us,
     epoch_us(greatest(created_at, content_at, restored_at)) AS age_clock_us, importance::DOUBLE AS importance
@@ -6,18 +7,10 @@ FROM memories
 WHERE namespace_id = $namespace_id
     AND status = 'active'
     AND (expires_at IS NULL OR expires_at > $now)
-
--- name: read_tagged
-SELECT
-    id, revision, epoch_us(created_at) AS created_us,
-    epoch_us(greatest(created_at, content_at, restored_at)) AS age_clock_us, importance::DOUBLE AS importance
-FROM memories
-WHERE namespace_id = $namespace_id
-    AND status = 'active'
-    AND (expires_at IS NULL OR expires_at > $now)
-    AND list_has_any(from_json(tags, '["VARCHAR"]'), $tags::TEXT[])
+    AND ($tags::TEXT[] IS NULL OR list_has_any(from_json(tags, '["VARCHAR"]'), $tags::TEXT[]))
 
 -- name: read_texts
+-- Of all, or of those that may match: what matches, and how well, is decided on the texts.
 SELECT
     id, revision, epoch_us(created_at) AS created_us,
     epoch_us(greatest(created_at, content_at, restored_at)) AS age_clock_us, importance::DOUBLE AS importance,
@@ -26,18 +19,12 @@ FROM memories
 WHERE namespace_id = $namespace_id
     AND status = 'active'
     AND (expires_at IS NULL OR expires_at > $now)
-
--- name: read_matching
--- Those that may match: what matches, and how well, is decided on the texts.
-SELECT
-    id, revision, epoch_us(created_at) AS created_us,
-    epoch_us(greatest(created_at, content_at, restored_at)) AS age_clock_us, importance::DOUBLE AS importance,
-    content, tags, kind
-FROM memories
-WHERE namespace_id = $namespace_id
-    AND status = 'active'
-    AND (expires_at IS NULL OR expires_at > $now)
-    AND (regexp_matches(content, $pattern) OR regexp_matches(tags, $pattern) OR regexp_matches(kind, $pattern))
+    AND (
+        $pattern::TEXT IS NULL
+        OR regexp_matches(content, $pattern)
+        OR regexp_matches(tags, $pattern)
+        OR regexp_matches(kind, $pattern)
+    )
 
 -- name: find_visible
 SELECT id, revision

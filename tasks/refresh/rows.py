@@ -114,7 +114,7 @@ def _classify(work: Work, view: View, pool: dict[str, Vector]) -> tuple[pa.Table
         name_record(profile, partition.name, memory_id, revision, digest)
         for memory_id, revision, digest in zip(*columns, digests, strict=True)
     ]
-    known = pool if work.owner is None else {**work.owner.vectors, **pool}
+    known = work.know(pool)
     pooled = [record_id in known for record_id in ids] if known else [False] * len(ids)
     members = view.members.append_column("record_id", pa.array(ids, pa.string()))
     members = members.append_column("is_pooled", pa.array(pooled, pa.bool_()))
@@ -194,7 +194,7 @@ def _without(wanted: pa.Table, copied: pa.Table) -> pa.Table:
 
 
 def _take_pooled(work: Work, wanted: pa.Table, pool: dict[str, Vector]) -> pa.Table:
-    known = pool if work.owner is None else {**work.owner.vectors, **pool}
+    known = work.know(pool)
     owned = 0
     if work.owner is not None:
         owned = sum(name not in pool for name in wanted.column("record_id").to_pylist())

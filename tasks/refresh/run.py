@@ -12,18 +12,12 @@ from storage.partitions import Observation
 from storage.publications import Counts, Publication, is_same_set, read_publication
 from storage.receipts import Receipt, read_receipt
 from tasks.providers.embedder import Vector
-from tasks.refresh.publish import (
-    prove,
-    prove_nothing,
-    prove_view,
-    publish,
-    stage,
-)
+from tasks.refresh.publish import prove, prove_nothing, prove_view, publish, stage
 from tasks.refresh.recover import adopt, recover
 from tasks.refresh.rows import Prepared, collect_vectors, prepare
 from tasks.refresh.source import Token, View
 from tasks.refresh.verify import take_back, verify
-from tasks.refresh.work import Refreshed, Work
+from tasks.refresh.work import Reason, Refreshed, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +142,10 @@ def _match_token(work: Work, start: _Start) -> Refreshed | None:
     return _unchanged(start, "token_match", receipt)
 
 
-def _unchanged(start: _Start, reason: str, receipt: Receipt) -> Refreshed:
+def _unchanged(start: _Start, reason: Reason, receipt: Receipt) -> Refreshed:
     if start.adopted is not None:
         return Refreshed("adopted", receipt.counts, affected=start.adopted)
-    if reason == "token_match":
-        return Refreshed("token_match", receipt.counts)
-    return Refreshed("snapshot_match", receipt.counts)
+    return Refreshed(reason, receipt.counts)
 
 
 def _take_view(work: Work, start: _Start) -> View:
@@ -179,14 +171,10 @@ def _match_view(work: Work, start: _Start, view: View) -> Refreshed | None:
     if receipt is None or start.is_pending or receipt.snapshot_digest != view.digest:
         return None
     ended = _unchanged(start, "snapshot_match", receipt)
-    _advance(work, start.seen, view, receipt, ended)
-    return ended
-
-
-def _advance(work: Work, seen: Observation, view: View, receipt: Receipt, ended: Refreshed) -> None:
-    """Store a receipt with the newer token for what is served already."""
+    # The new receipt has the newer token, for what is served already.
     proof = prove_view(view, ended.counts, _read_served(work, receipt))
-    _own(work, prove(work, seen, proof, ended))
+    _own(work, prove(work, start.seen, proof, ended))
+    return ended
 
 
 def _read_served(work: Work, receipt: Receipt) -> Publication | None:

@@ -120,6 +120,10 @@ class Work:
         self.source.verify_view()
         return view
 
+    def know(self, pool: dict[str, Vector]) -> dict[str, Vector]:
+        """Give the vectors that are in memory: those of the pool, and an owner's own."""
+        return pool if self.owner is None else {**self.owner.vectors, **pool}
+
     def check_cancelled(self) -> None:
         """End the run if somebody asked for it; never after the commit point.
 
