@@ -24,7 +24,7 @@ def render_previews(console: Console, previews: Sequence[Mapping[str, Any]], *, 
             continue
         table = make_table("id", "reason", "rev")
         for row in changes[:shown]:
-            table.add_row(Text(row["id"]), row["reason"], str(row["expected_revision"]))
+            table.add_row(Text(row["id"]), row["reason"], str(row.get("expected_revision", "")))
         console.print(table)
         if len(changes) > shown:
             console.print(f"… and {len(changes) - shown} more (--rows 0)")

@@ -9,6 +9,7 @@ judges the texts again. Source: spec/consolidate.md R60-R63, DESIGN 10.15, 10.16
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ FEWEST_TOKENS = 5
 LONGEST_IN_PAIRS = 64
 # DESIGN 10.15: a memory with more partners is one line in the report.
 LARGEST_FAMILY = 500
+# R33: a key under which texts differ in more ways is a series.
+MOST_VALUES = 4
 # How many candidates may stand for one pair before it is cheaper not to ask (each prefix key that
 # two texts share is one).
 _CANDIDATES_PER_PAIR = 20
@@ -34,6 +37,15 @@ class Limits:
 
     max_pairs: int = 2_000_000
     largest_family: int = LARGEST_FAMILY
+
+
+class OpenPair(NamedTuple):
+    """Two texts by number, the smaller first, with the kinds that their memories have."""
+
+    text_number: int
+    partner_number: int
+    kind: str
+    partner_kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +66,105 @@ class NearPairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What one search gave.
+
+    Attributes:
+        pairs: one, other (text numbers, the smaller first), is_declared (they share a slot).
+        families: memory_id, partners: memories left out, as they have too many partners.
+        is_over_budget: There were too many near pairs; none of them is among the found ones.
+        has_too_many_keys: The same for pairs that share a key of contradictions.
+    """
+
+    pairs: pa.Table
+    families: pa.Table
+    is_over_budget: bool
+    has_too_many_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """One look at the candidates of a namespace, in one transaction."""
 
     reader: StoreReader
     namespace_id: int
 
+    def find_pairs(self, limits: Limits = Limits()) -> Found:
+        """Find all pairs to look at: exact and near ones, and those that share a key.
+
+        The methods that list pairs are about these ones.
+        """
+        is_over_budget = not self._gather_near(limits)
+        if is_over_budget:
+            self._run("drop_pairs")
+        largest = {"largest_family": limits.largest_family}
+        self._run("gather_exact_pairs", **largest)
+        self._run("gather_exact_families", **largest)
+        self._gather_series()
+        is_within = self._count("count_key_pairs") <= limits.max_pairs
+        self._run("gather_key_pairs", is_within=is_within)
+        self._run("gather_found")
+        return Found(
+            pairs=self.reader.table(_SQL["list_found"]),
+            families=self._list_families(),
+            is_over_budget=is_over_budget,
+            has_too_many_keys=not is_within,
+        )
+
+    def take_pairs(self, found: Found) -> None:
+        """Take the pairs of an earlier look; those whose texts are gone are in no list."""
+        self._gather_series()
+        columns = {name: found.pairs.column(name).to_pylist() for name in found.pairs.column_names}
+        self.reader.rows(_SQL["gather_known"], columns)
+
+    def find_near_pairs(self, limits: Limits = Limits()) -> NearPairs:
+        """Find the pairs of representatives of one kind that pass the exact Jaccard test."""
+        if self._gather_near(limits):
+            return NearPairs(
+                self.reader.table(_SQL["list_pairs"]), self._list_families(), is_over_budget=False
+            )
+        return NearPairs(_NO_PAIRS, self._list_families(), is_over_budget=True)
+
     def list_copies(self) -> pa.Table:
         """List what is left out elsewhere: memory_id, and representative_id for its equal text."""
         return self.reader.table(_SQL["list_copies"])
 
-    def list_exact_groups(self) -> pa.Table:
-        """List key_hash, memory_id of representatives that share a fingerprint key, in order."""
-        return self.reader.table(_SQL["list_exact_groups"])
+    def list_series(self) -> list[tuple[str, str, int]]:
+        """List the keys under which texts differ in too many ways: kind, a memory, its texts."""
+        return self.reader.rows(_SQL["list_series"])
 
-    def list_key_groups(self, key_kind: str) -> pa.Table:
-        """List key_hash, memory_id of representatives that share a key of this kind, in order."""
-        params = {"namespace_id": self.namespace_id, "key_kind": key_kind}
-        return self.reader.table(_SQL["list_key_groups"], params)
+    def list_open_pairs(self) -> list[OpenPair]:
+        """List the found pairs that have no verdict yet."""
+        rows = self.reader.rows(_SQL["list_open_pairs"], self._owner)
+        return [OpenPair(*row) for row in rows]
 
-    def find_near_pairs(self, limits: Limits = Limits()) -> NearPairs:
-        """Find the pairs of representatives of one kind that pass the exact Jaccard test."""
+    def list_verdicts(self) -> pa.Table:
+        """List what is known of the found pairs.
+
+        Returns:
+            memory_id, partner_id (the later one), result, reasons (a list), conflict_class, shared,
+            union_size; in order of the later one, then of the earlier. Pairs that an expiry, an
+            edge or a mark keeps apart are `similar`; pairs of texts alike in nothing are left out.
+        """
+        return self.reader.table(_SQL["list_verdicts"], self._owner)
+
+    def sort_members(self, ids: Collection[str]) -> list[str]:
+        """Sort members by (created_at, id)."""
+        rows = self.reader.rows(_SQL["list_order"], {"ids": list(ids)})
+        return [memory_id for (memory_id,) in rows]
+
+    def _gather_series(self) -> None:
+        self._run("gather_keys_of_members", **self._owner)
+        self._run("gather_series", most_values=MOST_VALUES)
+
+    def _gather_near(self, limits: Limits) -> bool:
+        """Gather near pairs and families; False where that would be too many."""
         self._gather_keys(limits)
-        if self._count("count_candidates") > _CANDIDATES_PER_PAIR * limits.max_pairs:
-            return NearPairs(_NO_PAIRS, self._list_families(), is_over_budget=True)
-        self._run("gather_pairs", longest=LONGEST_IN_PAIRS, **self._owner)
+        is_worth_it = self._count("count_candidates") <= _CANDIDATES_PER_PAIR * limits.max_pairs
+        self._run("gather_pairs", longest=LONGEST_IN_PAIRS, is_within=is_worth_it, **self._owner)
         self._run("gather_families", largest_family=limits.largest_family)
         self._run("drop_families")
-        families = self._list_families()
-        if self._count("count_pairs") > limits.max_pairs:
-            return NearPairs(_NO_PAIRS, families, is_over_budget=True)
-        return NearPairs(self.reader.table(_SQL["list_pairs"]), families, is_over_budget=False)
+        return is_worth_it and self._count("count_pairs") <= limits.max_pairs
 
     def _gather_keys(self, limits: Limits) -> None:
         """Gather the keys of all texts but those of large families."""
@@ -117,12 +197,7 @@ _NO_PAIRS = pa.table(
 
 
 def gather_candidates(
-    reader: StoreReader,
-    namespace_id: int,
-    *,
-    profile: str,
-    now: datetime,
-    alone: Collection[str] = (),
+    reader: StoreReader, namespace_id: int, *, profile: str, now: datetime
 ) -> Candidates:
     """Gather the memories of a namespace that take part in consolidation.
 
@@ -134,10 +209,8 @@ def gather_candidates(
         namespace_id: The only namespace that is read.
         profile: The detection profile.
         now: The instant that expiry is judged at.
-        alone: Ids of memories that no equal text may represent, nor they another: they have a
-            lineage, relations or marks of their own.
     """
     reader.define(_SQL["define_bounds"])
     owner = {"namespace_id": namespace_id, "profile": profile}
-    reader.rows(_SQL["gather_members"], {**owner, "now": now, "alone": list(alone)})
+    reader.rows(_SQL["gather_members"], {**owner, "now": now})
     return Candidates(reader, namespace_id)

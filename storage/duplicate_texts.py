@@ -34,8 +34,16 @@ _KEY_SCHEMA = pa.schema(
         ("text_number", pa.int64()),
         ("key_kind", pa.string()),
         ("key_hash", pa.int64()),
+        ("value_hash", pa.int64()),
     ]
 )
+
+
+class KeyedValue(NamedTuple):
+    """Digests of a key that texts may share, and of what they may differ in then."""
+
+    key: bytes
+    value: bytes
 
 
 class TokenisedText(NamedTuple):
@@ -45,13 +53,13 @@ class TokenisedText(NamedTuple):
         tokens: The token set.
         fingerprint: Digest of what all exact duplicates have in common.
         text: Digest of the text after NFC and removal of format characters.
-        keys: Digests of further keys, by kind; texts with an equal one are found by a join.
+        keys: Further keys by kind; texts with an equal one are found by a join.
     """
 
     tokens: frozenset[str]
     fingerprint: bytes
     text: bytes
-    keys: Mapping[str, bytes] = {}
+    keys: Mapping[str, KeyedValue] = {}
 
 
 Tokenise = Callable[[str], TokenisedText]
@@ -116,10 +124,11 @@ def insert_tokens(
             "namespace_id": namespace_id,
             "text_number": number,
             "key_kind": kind,
-            "key_hash": _shorten(digest),
+            "key_hash": _shorten(keyed.key),
+            "value_hash": _shorten(keyed.value),
         }
         for number, text in rows
-        for kind, digest in text.keys.items()
+        for kind, keyed in text.keys.items()
     ]
     if keys:
         writer.insert(_SQL["insert_keys"], pa.Table.from_pylist(keys, schema=_KEY_SCHEMA))
@@ -155,10 +164,11 @@ def drop_stale_tokens(writer: StoreWriter, namespace_id: int, *, profile: str) -
     owner = {"namespace_id": namespace_id}
     dropped = writer.execute(_SQL["drop_stale_texts"], {**owner, "profile": profile})
     writer.execute(_SQL["drop_stale_keys"], owner)
+    writer.execute(_SQL["drop_stale_verdicts"], owner)
     return dropped
 
 
 def delete_tokens(writer: StoreWriter, namespace_id: int) -> None:
     """Delete the rows of the memories in the temporary table `removed`; before those go."""
-    for statement in ("delete_keys", "delete_texts"):
+    for statement in ("delete_verdicts", "delete_keys", "delete_texts"):
         writer.execute(_SQL[statement], {"namespace_id": namespace_id})

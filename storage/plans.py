@@ -30,6 +30,7 @@ class PlanHeader:
 
     `planned` counts the decisions, `carried` the ancestors that go with them; `judged` are the
     rows that the share of the safety limits is about, `visible` the rows that it is a share of.
+    `profile` names the rules that detect duplicates, where a job has them.
     """
 
     plan_id: str
@@ -44,14 +45,27 @@ class PlanHeader:
     visible: int
     counters: dict[str, int]
     warnings: list[str]
+    profile: str | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether an apply would change anything: decisions, or contradictions to link."""
+        return bool(self.planned or self.counters.get("to_link"))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan as a rule made it: the header and the rows of `decisions`, ready to be stored."""
+    """A plan as a rule made it, ready to be stored.
+
+    Attributes:
+        header: What it is about, and its figures.
+        decisions: The rows of `decisions`.
+        pairs: The rows of `plan_pairs`, for a job that reports pairs.
+    """
 
     header: PlanHeader
     decisions: pa.Table
+    pairs: pa.Table | None = None
 
 
 def identify_plan(
@@ -73,13 +87,17 @@ def store_plan(writer: StoreWriter, plan: Plan, *, clock: datetime) -> bool:
     if writer.rows(_SQL["has_plan"], {"plan_id": header.plan_id})[0][0]:
         return False
     names = ("plan_id", "job", "namespace_id", "now", "batch_size", "planned", "carried")
-    params: dict[str, object] = {name: getattr(header, name) for name in names}
+    params: dict[str, object] = {name: getattr(header, name) for name in (*names, "profile")}
     params |= {"judged": header.judged, "visible": header.visible, "clock": clock}
     for name in ("policy", "counters", "warnings"):
         params[name] = json.dumps(getattr(header, name), separators=(",", ":"))
     writer.execute(_SQL["insert_plan"], params)
     if plan.decisions.num_rows:
-        writer.insert(_SQL["insert_decisions"], plan.decisions, {"plan_id": header.plan_id})
+        is_merging = "head_revision" in plan.decisions.column_names
+        statement = "insert_merge_decisions" if is_merging else "insert_decisions"
+        writer.insert(_SQL[statement], plan.decisions, {"plan_id": header.plan_id})
+    if plan.pairs is not None and plan.pairs.num_rows:
+        writer.insert(_SQL["insert_pairs"], plan.pairs, {"plan_id": header.plan_id})
     return True
 
 
@@ -105,6 +123,17 @@ def read_decisions(
     """Read the decisions of a plan as people read them: by reason, then id, figures decoded."""
     records = reader.records(_SQL["read_decisions"], {"plan_id": plan_id, "limit": limit})
     for record in records:
+        record["figures"] = json.loads(record["figures"])
+    return records
+
+
+def read_pairs(
+    reader: StoreReader, plan_id: str, *, limit: int = EVERYTHING
+) -> list[dict[str, Any]]:
+    """Read what a plan reports beside its decisions: result, id, partner_id, reasons, figures."""
+    records = reader.records(_SQL["read_pairs"], {"plan_id": plan_id, "limit": limit})
+    for record in records:
+        record["reasons"] = json.loads(record["reasons"])
         record["figures"] = json.loads(record["figures"])
     return records
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from storage.change_digest import digest_change_set
 from storage.change_errors import IdempotencyConflictError
 from storage.changes import AddRelation, ChangeSet, Create, RemoveRelation, parse_change_set
-from storage.errors import RevisionConflictError
+from storage.errors import ConflictError
 from storage.gateway import Store, StoreReader, StoreWriter
 from storage.graph import Surroundings, check_graph
 from storage.memories import (
@@ -23,7 +23,6 @@ from storage.memories import (
     MEMORY_SCHEMA,
     RELATION_SCHEMA,
     REVISION_SCHEMA,
-    encode_labels,
     insert_evidence,
     insert_memories,
     insert_relations,
@@ -46,6 +45,7 @@ from storage.staging import Stage, Staged, run_operations
 from storage.terms import insert_terms, term_rows
 
 _SQL = read_statements("storage.sql", "repository")
+_SWAP_SCHEMA = MEMORY_SCHEMA.append(pa.field("expected_revision", pa.int64()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def commit_change_set(writer: StoreWriter, change_set: ChangeSet) -> ChangeResul
     sequence = known + 1
     stage = _load(writer, owner, change_set)
     run_operations(change_set, stage)
-    check_graph(stage.memories, _look_around(writer, owner, stage))
+    check_graph(stage.memories, look_around(writer, owner, stage.memories))
     changed = {name: one for name, one in sorted(stage.memories.items()) if one.is_changed}
     commit_states(writer, owner, changed, occurred_at=change_set.occurred_at)
     results = [[name, one.current.revision] for name, one in changed.items()]
@@ -129,7 +129,7 @@ def commit_states(
         occurred_at: When it happened.
 
     Raises:
-        RevisionConflictError: A memory is not at the revision that was read.
+        ConflictError: A memory is not at the revision that was read.
     """
     _write(writer, namespace_id, changed, occurred_at)
     step_sequence(writer, namespace_id)
@@ -194,15 +194,17 @@ def _load(reader: StoreReader, namespace_id: int, change_set: ChangeSet) -> Stag
     )
 
 
-def _look_around(reader: StoreReader, namespace_id: int, stage: Stage) -> Surroundings:
-    """Read what the changed memories touch and the stage does not hold."""
-    changed = {name: one for name, one in stage.memories.items() if one.is_changed}
+def look_around(
+    reader: StoreReader, namespace_id: int, memories: Mapping[str, Staged]
+) -> Surroundings:
+    """Read what changed memories touch and is not among the staged ones."""
+    changed = {name: one for name, one in memories.items() if one.is_changed}
     touched = {
         edge.target_id
         for one in changed.values()
         for state in (one.states[0], one.current)
         for edge in state.relations
-    } - stage.memories.keys()
+    } - memories.keys()
     # A memory that the set creates has no edge yet: nothing is read for it.
     known = sorted(name for name, one in changed.items() if not one.is_new)
     return Surroundings(
@@ -232,8 +234,7 @@ def _write(
     fresh = [row for row in evidence if row["since_revision"] > first.get(row["memory_id"], 0)]
     insert_evidence(writer, pa.Table.from_pylist(fresh, schema=EVIDENCE_SCHEMA))
     _write_edges(writer, [*new, *told], first, namespace_id)
-    for one in old:
-        _swap(writer, namespace_id, one)
+    _swap(writer, namespace_id, old, occurred_at)
     written = [one.current for one in changed.values() if _has_new_text(one)]
     texts = ((record.id, record.content) for record in written)
     insert_terms(writer, term_rows(texts, namespace_id))
@@ -264,16 +265,21 @@ def _write_edges(
     insert_relations(writer, pa.Table.from_pylist(fresh, schema=RELATION_SCHEMA))
 
 
-def _swap(writer: StoreWriter, namespace_id: int, one: Staged) -> None:
-    """Replace the stored state, if it is still the one that was read."""
-    record, expected = one.current, one.states[0].revision
-    names = ("revision", "content", "confidence", "importance", "salience", "pinned", "updated_at")
-    clocks = ("created_at", "content_at", "expires_at", "restored_at", "tombstoned_at")
-    uses = ("access_count", "last_accessed_at")
-    words = ("kind", "status", "revision_kind")
-    params: dict[str, object] = {name: getattr(record, name) for name in names + clocks + uses}
-    params |= {name: getattr(record, name).value for name in words}
-    params |= encode_labels(record.tags, record.metadata)
-    params |= {"namespace_id": namespace_id, "memory_id": record.id, "expected_revision": expected}
-    if writer.execute(_SQL["change_state"], params) != 1:
-        raise RevisionConflictError(record.id, expected=expected, actual=expected)
+def _swap(
+    writer: StoreWriter, namespace_id: int, changed: Iterable[Staged], occurred_at: datetime
+) -> None:
+    """Replace the stored states, each if it is still the one that was read."""
+    rows = [
+        {
+            **memory_row(one.current, namespace_id, origin_digest=None, clock=occurred_at),
+            "expected_revision": one.states[0].revision,
+        }
+        for one in changed
+    ]
+    if not rows:
+        return
+    incoming = pa.Table.from_pylist(rows, schema=_SWAP_SCHEMA)
+    swapped = writer.insert(_SQL["change_states"], incoming)
+    if swapped != len(rows):
+        message = f"{len(rows)} memories were to change and {swapped} were as they were read"
+        raise ConflictError(message, expected=len(rows), found=swapped)

@@ -33,7 +33,8 @@ def delete_old(writer: StoreWriter, kind: Kind, *, before: datetime) -> int:
     """Delete one batch of the rows that can go and count them; 0: there are no more."""
     ids = _list_old(writer, kind, before, BATCH_ROWS)
     if kind == "plans":
-        writer.execute(_SQL["delete_decisions"], {"ids": ids})
+        for part in ("decisions", "pairs"):
+            writer.execute(_SQL[f"delete_{part}"], {"ids": ids})
     return writer.execute(_SQL[f"delete_{kind}"], {"ids": ids})
 
 

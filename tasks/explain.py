@@ -16,6 +16,7 @@ from storage.plans import (
     count_reasons,
     diff_plan,
     read_decisions,
+    read_pairs,
     read_plan,
 )
 from storage.runs import last_runs, list_runs, read_run
@@ -36,7 +37,7 @@ def show_plan(store: Store, plan_id: str, *, limit: int = EVERYTHING) -> dict[st
 
 def _describe(reader: StoreReader, plan: PlanHeader, limit: int) -> dict[str, Any]:
     owner = read_namespace(reader, plan.namespace_id)
-    return {
+    shown = {
         "plan_id": plan.plan_id,
         "job": plan.job,
         "namespace": owner.namespace.model_dump(),
@@ -52,6 +53,9 @@ def _describe(reader: StoreReader, plan: PlanHeader, limit: int) -> dict[str, An
             _flatten(record) for record in read_decisions(reader, plan.plan_id, limit=limit)
         ],
     }
+    if plan.profile is not None:
+        shown |= {"profile": plan.profile, "pairs": read_pairs(reader, plan.plan_id, limit=limit)}
+    return shown
 
 
 def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,17 +68,13 @@ def _flatten(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explain_plan(store: Store, plan_id: str) -> list[dict[str, Any]]:
-    """Judge the namespace of a plan again, on today's facts: every memory with its verdict.
+    """Explain a plan whole: every memory with its verdict on today's facts, kept ones included.
 
-    The same statement as the plan's, with the plan's policy and now; kept memories included.
+    For a job that compares memories: every pair that the plan reports.
     """
     with store.read() as reader:
         plan = read_plan(reader, plan_id)
-        job = find_job(plan.job)
-        policy = parse_policy(job, plan.policy)
-        table = job.explain(reader, policy, namespace_id=plan.namespace_id, now=plan.now)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return [{"id": row.pop("memory_id"), **row} for row in rows]
+    return find_job(plan.job).explain_plan(store, plan)
 
 
 def diff_since(store: Store, plan_id: str) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def diff_since(store: Store, plan_id: str) -> dict[str, Any]:
         plan = read_plan(reader, plan_id)
         rows = diff_plan(reader, plan_id)
         owner = read_namespace(reader, plan.namespace_id)
-        job = find_job(plan.job)
-        policy = parse_policy(job, plan.policy)
-        today = job.plan(reader, policy, namespace=owner, now=plan.now).decisions
+    job = find_job(plan.job)
+    policy = parse_policy(job, plan.policy)
+    today = job.make_plan(store, policy, namespace=owner, now=plan.now).decisions
     picked = {
         memory_id
         for memory_id, reason in zip(

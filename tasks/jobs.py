@@ -6,32 +6,85 @@ anew, so it has no plan to approve.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from pydantic import ValidationError
 
-from storage import StoreReader
+from storage import Store, StoreReader
 from storage.errors import AdmissionError
+from storage.leases import Lease
+from storage.namespaces import StoredNamespace
 from storage.plans import Plan, PlanHeader
+from tasks.apply import apply_plan
+from tasks.consolidate.apply import apply_consolidation
+from tasks.consolidate.plan import explain_pairs, plan_consolidate
 from tasks.janitor import JanitorPolicy, perform_janitor, preview_janitor
-from tasks.policies import Policy, PrunePolicy, RefreshPolicy, SweepPolicy
+from tasks.policies import ConsolidatePolicy, Policy, PrunePolicy, RefreshPolicy, SweepPolicy
 from tasks.prune import allow_prune, plan_prune
 from tasks.refresh.job import perform_refresh, preview_refresh
 from tasks.report import Performed
+from tasks.requests import Clock, OnBatch
+from tasks.restoring import RestorePolicy, perform_restore, preview_restore
 from tasks.rules.decide import explain_prune, explain_sweep
 from tasks.sweep import plan_sweep
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One job; its functions take an instance of `policy_type`."""
+class RuleJob:
+    """A job whose decisions are made by one SQL rule, from one consistent view of a namespace.
+
+    Its functions take an instance of `policy_type`; `allow` says how many rows of a reason may go.
+    """
 
     name: str
     policy_type: type[Policy]
     plan: Callable[..., Plan]
     explain: Callable[..., pa.Table]
     allow: Callable[[StoreReader, PlanHeader, str], int | None]
+
+    def make_plan(
+        self, store: Store, policy: Policy, *, namespace: StoredNamespace, now: datetime
+    ) -> Plan:
+        """Decide what the job would do in a namespace."""
+        with store.read() as reader:
+            return self.plan(reader, policy, namespace=namespace, now=now)
+
+    def apply(
+        self,
+        store: Store,
+        plan: PlanHeader,
+        lease: Lease,
+        *,
+        clock: Clock,
+        on_batch: OnBatch | None = None,
+    ) -> dict[str, int]:
+        """Execute a stored plan; it does nothing beside its decisions."""
+        apply_plan(store, plan, lease, allow=self.allow, clock=clock, on_batch=on_batch)
+        return {}
+
+    def explain_plan(self, store: Store, plan: PlanHeader) -> list[dict[str, Any]]:
+        """Judge every memory again as the plan did, on today's facts."""
+        policy = parse_policy(self, plan.policy)
+        with store.read() as reader:
+            table = self.explain(reader, policy, namespace_id=plan.namespace_id, now=plan.now)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return [{"id": row.pop("memory_id"), **row} for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class PairJob:
+    """A job that compares memories with one another, outside of the lock."""
+
+    name: str
+    policy_type: type[Policy]
+    make_plan: Callable[..., Plan]
+    apply: Callable[..., dict[str, int]]
+    explain_plan: Callable[[Store, PlanHeader], list[dict[str, Any]]]
+
+
+PlannedJob = RuleJob | PairJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +102,19 @@ def _allow_all(_reader: StoreReader, _plan: PlanHeader, _reason: str) -> None:
     return None
 
 
-JOBS = {
+_RULES = {
     job.name: job
     for job in (
-        Job("prune", PrunePolicy, plan_prune, explain_prune, allow_prune),
-        Job("sweep", SweepPolicy, plan_sweep, explain_sweep, _allow_all),
+        RuleJob("prune", PrunePolicy, plan_prune, explain_prune, allow_prune),
+        RuleJob("sweep", SweepPolicy, plan_sweep, explain_sweep, _allow_all),
     )
+}
+
+JOBS: dict[str, PlannedJob] = {
+    **_RULES,
+    "consolidate": PairJob(
+        "consolidate", ConsolidatePolicy, plan_consolidate, apply_consolidation, explain_pairs
+    ),
 }
 
 
@@ -62,12 +122,13 @@ DIRECT_JOBS = {
     job.name: job
     for job in (
         DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),
+        DirectJob("restore", RestorePolicy, perform_restore, preview_restore),
         DirectJob("janitor", JanitorPolicy, perform_janitor, preview_janitor, is_store_wide=True),
     )
 }
 
 
-def find_any_job(name: str) -> Job | DirectJob:
+def find_any_job(name: str) -> PlannedJob | DirectJob:
     """Find a job by name, whatever it is.
 
     Raises:
@@ -79,7 +140,7 @@ def find_any_job(name: str) -> Job | DirectJob:
     return found
 
 
-def find_job(name: str) -> Job:
+def find_job(name: str) -> PlannedJob:
     """Find a job that plans.
 
     Raises:
@@ -90,7 +151,12 @@ def find_job(name: str) -> Job:
     return JOBS[name]
 
 
-def parse_policy(job: Job | DirectJob, values: Mapping[str, object]) -> Policy:
+def find_rule(name: str) -> RuleJob:
+    """Find a job that one SQL rule decides."""
+    return _RULES[name]
+
+
+def parse_policy(job: PlannedJob | DirectJob, values: Mapping[str, object]) -> Policy:
     """Read the policy of a job from JSON values; absent fields keep their defaults.
 
     Raises:

@@ -12,7 +12,7 @@ from storage.change_errors import MemoryExistsError
 from storage.digests import digest_values
 from storage.errors import LimitExceededError
 from storage.fingerprints import find_copies
-from storage.merge_sources import add_sources, read_sources
+from storage.merge_sources import Sources, add_sources, read_sources
 from storage.models import (
     MAX_EVIDENCE,
     Evidence,
@@ -106,7 +106,7 @@ def _merge(
         canonical = read_record(writer, namespace_id, copy.memory_id)
         if canonical is None:
             continue
-        held = {canonical.id: read_sources(writer, namespace_id, canonical.id)}
+        held = read_sources(writer, namespace_id, [canonical.id])
         try:
             at = max(now, canonical.updated_at or now)
             merged = merge_records((canonical, incoming), held, at=at)
@@ -128,14 +128,9 @@ def _commit_merge(
     staged = Staged([canonical, record])
     commit_states(writer, namespace_id, {record.id: staged}, occurred_at=at)
     losses = {"kind": merged.replaced_kind, "metadata": merged.losses}
-    add_sources(
-        writer,
-        namespace_id,
-        record.id,
-        revision=record.revision,
-        source_ids=merged.source_ids,
-        losses=json.dumps(losses, ensure_ascii=False),
-    )
+    said = json.dumps(losses, ensure_ascii=False)
+    sources = Sources(record.id, record.revision, merged.source_ids, said)
+    add_sources(writer, namespace_id, [sources])
 
 
 def _say(draft: ItemDraft, revision: int, at: datetime) -> Evidence:

@@ -107,3 +107,48 @@ class RefreshPolicy(Policy):
     recreate_index: StrictBool = Field(
         default=False, description="Make the index anew from the memories alone"
     )
+
+
+class ConsolidatePolicy(Policy):
+    """Which memories say the same, what happens to contradictions, and who may write summaries."""
+
+    profile: Literal["memtend.near-duplicate.v2", "seed.near-duplicate.v1"] = Field(
+        default="memtend.near-duplicate.v2", description="The rules that detect duplicates"
+    )
+    allow_seed_profile: StrictBool = Field(
+        default=False, description="Apply plans of the seed profile, which has known faults"
+    )
+    exact: StrictBool = Field(
+        default=True, description="Merge memories that differ in letter case or punctuation only"
+    )
+    near: StrictBool = Field(
+        default=True, description="Merge near duplicates that no guard keeps apart"
+    )
+    conflict_mode: Literal["report", "link", "mark"] = Field(
+        default="report",
+        description="What happens to contradictions: a line, an edge, or the status conflicted",
+    )
+    semantic_mode: Literal["off", "report", "merge"] = Field(
+        default="report", description="What happens to duplicates that only vectors show"
+    )
+    semantic_threshold: Annotated[float, Field(gt=0, le=1, strict=True)] = Field(
+        default=0.95, description="Least cosine of vectors that show a duplicate"
+    )
+    semantic_neighbours: Annotated[StrictInt, Field(ge=1, le=100)] = Field(
+        default=10, description="Neighbours of a vector that are looked at"
+    )
+    max_pairs: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
+        default=2_000_000, description="Most near pairs of a namespace; with more, none is merged"
+    )
+    refine: StrictBool = Field(
+        default=False, description="Let the refiner of the setting write summaries, as candidates"
+    )
+    refine_attempts: Annotated[StrictInt, Field(ge=1, le=10)] = Field(
+        default=3, description="Most calls of the refiner for one cluster"
+    )
+    refine_max_calls: Annotated[StrictInt, Field(ge=0, le=10_000)] = Field(
+        default=12, description="Most calls of the refiner in a run"
+    )
+    refine_max_tokens: Annotated[StrictInt, Field(ge=0)] = Field(
+        default=100_000, description="Most tokens of the refiner in a run"
+    )

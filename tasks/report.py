@@ -1,6 +1,6 @@
 """From outcomes to a run's end: counters that add up, the outcome's name, its markdown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from storage.errors import (
@@ -12,6 +12,7 @@ from storage.errors import (
 )
 from storage.models import Namespace, format_namespace
 from storage.plans import PlanHeader
+from storage.run_errors import SlotMissedError, StoreNotRunningError
 from storage.runs import Outcome, RunEnd
 
 # The outcome of several namespaces together is the first of these (spec/maintenance.md R23).
@@ -23,8 +24,12 @@ WORST_FIRST: tuple[Outcome, ...] = (
     "planned",
     "unchanged",
     "skipped_busy",
+    "skipped_missed",
     "abandoned",
 )
+
+# To be skipped is no fault; the code of the row is the reason.
+_SKIPS = (LeaseHeldError, StoreBusyError, StoreNotRunningError, SlotMissedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,14 @@ class Performed:
     error: BaseException | None = None
 
 
-def count_up(plan: PlanHeader, outcomes: dict[str, int]) -> RunEnd:
-    """Add up the outcomes of an applied plan.
+def count_up(
+    plan: PlanHeader, outcomes: Mapping[str, int], figures: Mapping[str, int] | None = None
+) -> RunEnd:
+    """Add up the outcomes of an applied plan; `figures` count what it did beside its decisions.
 
     Rows that could not be scored count as failed: the run was not a plain success.
     """
+    beside = dict(figures or {})
     outcomes = dict(outcomes)
     unscorable = plan.counters.get("unscorable", 0)
     applied = outcomes.pop("applied", 0)
@@ -62,11 +70,17 @@ def count_up(plan: PlanHeader, outcomes: dict[str, int]) -> RunEnd:
     outcome: Outcome = "applied"
     if failed:
         outcome = "partial"
-    elif outcomes.get("already_applied", 0) == found:
+    elif outcomes.get("already_applied", 0) == found and not any(beside.values()):
         outcome = "unchanged"
     skipped = dict(sorted(outcomes.items()))
     return RunEnd(
-        outcome, plan.plan_id, found=found, applied=applied, skipped=skipped, failed=failed
+        outcome,
+        plan.plan_id,
+        found=found,
+        applied=applied,
+        skipped=skipped,
+        failed=failed,
+        figures=beside,
     )
 
 
@@ -86,11 +100,15 @@ def end_with_error(error: BaseException, plan: PlanHeader | None) -> RunEnd:
         return RunEnd(
             "refused", plan_id, error.code, str(error), found=plan.planned, skipped=skipped
         )
-    if isinstance(error, MaintenanceError):
-        is_busy = isinstance(error, LeaseHeldError | StoreBusyError)
-        outcome: Outcome = "skipped_busy" if is_busy else "failed"
-        code = str(error) if isinstance(error, InternalError) else error.code
+    if isinstance(error, _SKIPS):
+        outcome: Outcome = (
+            "skipped_missed" if isinstance(error, SlotMissedError) else "skipped_busy"
+        )
+        code = str(error.facts.get("reason", error.code))
         return RunEnd(outcome, plan_id, code=code, error=str(error))
+    if isinstance(error, MaintenanceError):
+        code = str(error) if isinstance(error, InternalError) else error.code
+        return RunEnd("failed", plan_id, code=code, error=str(error))
     code = "cancelled" if not isinstance(error, Exception) else f"internal:{type(error).__name__}"
     return RunEnd("failed", plan_id, code=code, error=code)
 

@@ -44,7 +44,7 @@ SQL_IN_PYTHON = re.compile(
 )
 # Not only style: RETURNING, MERGE and upserts lose updates, the others keep rows from changing.
 FORBIDDEN_SQL = re.compile(
-    r"\b(RETURNING|MERGE|ON\s+CONFLICT|INSERT\s+OR|INTERVAL|FOREIGN\s+KEY|REFERENCES)\b"
+    r"\b(RETURNING|MERGE\s+INTO|ON\s+CONFLICT|INSERT\s+OR|INTERVAL|FOREIGN\s+KEY|REFERENCES)\b"
     r"|\b(now|current_timestamp|get_current_timestamp|today|random|uuid|gen_random_uuid)\s*\(\s*\)"
     r"|\bcurrent_(timestamp|date|time)\b"
     r"|\bCREATE\s+(OR\s+REPLACE\s+)?(UNIQUE\s+)?(INDEX|TRIGGER)\b",

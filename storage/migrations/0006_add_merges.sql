@@ -37,8 +37,10 @@ ALTER TABLE decisions_with_merges RENAME TO decisions;
 
 -- One row for each change set that merged. figures: what the canonical was that its history does not
 -- say (clocks, uses), and what the merge made of it; losers: JSON, the revision that each then had.
+-- Merges are taken back in the opposite order of `position`.
 CREATE TABLE merge_receipts (
     receipt_id TEXT PRIMARY KEY,
+    position BIGINT NOT NULL,
     namespace_id INTEGER NOT NULL,
     plan_id TEXT,
     run_id TEXT NOT NULL,
@@ -61,8 +63,8 @@ CREATE TABLE kept_apart (
     PRIMARY KEY (namespace_id, memory_id, partner_id)
 );
 
--- The verdict on two texts under the profile of their rows in duplicate_texts. The kinds are those
--- that were judged: other ones make the pair an open one again.
+-- The verdict on two texts, for these kinds, under the profile of their rows in duplicate_texts;
+-- the one with the smaller number first.
 CREATE TABLE judged_pairs (
     namespace_id INTEGER NOT NULL,
     text_number BIGINT NOT NULL,
@@ -76,5 +78,20 @@ CREATE TABLE judged_pairs (
     union_size BIGINT NOT NULL
 );
 
--- Whether all pairs of this text with other judged ones have their verdict.
-ALTER TABLE duplicate_texts ADD COLUMN is_judged BOOLEAN;
+-- What texts with an equal key differ in; keys with many values are a series, no contradictions.
+ALTER TABLE duplicate_keys ADD COLUMN value_hash BIGINT;
+
+-- Under which detection profile a plan was made; NULL where a job has none.
+ALTER TABLE plans ADD COLUMN profile TEXT;
+
+-- What a plan reports beside its decisions: pairs that are refused, contradictions, and lines about
+-- whole groups, which have no partner. Figures only, in the order that people read.
+CREATE TABLE plan_pairs (
+    plan_id TEXT NOT NULL,
+    position BIGINT NOT NULL,
+    result TEXT NOT NULL,
+    memory_id TEXT NOT NULL,
+    partner_id TEXT,
+    reasons TEXT NOT NULL,
+    figures TEXT NOT NULL
+);

@@ -41,7 +41,7 @@ WHERE NOT EXISTS (
 
 -- name: insert_keys
 INSERT INTO duplicate_keys BY NAME
-SELECT i.namespace_id, i.text_number, i.key_kind, i.key_hash
+SELECT i.namespace_id, i.text_number, i.key_kind, i.key_hash, i.value_hash
 FROM incoming AS i
 WHERE NOT EXISTS (
     SELECT 1
@@ -68,6 +68,20 @@ WHERE namespace_id = $namespace_id AND NOT EXISTS (
     SELECT 1
     FROM duplicate_texts AS t
     WHERE t.namespace_id = duplicate_keys.namespace_id AND t.text_number = duplicate_keys.text_number
+)
+
+-- name: drop_stale_verdicts
+DELETE FROM judged_pairs
+WHERE namespace_id = $namespace_id AND (
+    text_number NOT IN (SELECT t.text_number FROM duplicate_texts AS t WHERE t.namespace_id = $namespace_id)
+    OR partner_number NOT IN (SELECT t.text_number FROM duplicate_texts AS t WHERE t.namespace_id = $namespace_id)
+)
+
+-- name: delete_verdicts
+DELETE FROM judged_pairs
+WHERE namespace_id = $namespace_id AND (
+    text_number IN (SELECT m.text_number FROM memories AS m INNER JOIN removed AS g ON g.memory_id = m.id WHERE m.namespace_id = $namespace_id)
+    OR partner_number IN (SELECT m.text_number FROM memories AS m INNER JOIN removed AS g ON g.memory_id = m.id WHERE m.namespace_id = $namespace_id)
 )
 
 -- name: delete_texts

@@ -4,11 +4,11 @@ SELECT count(*) > 0 FROM plans WHERE plan_id = $plan_id
 -- name: insert_plan
 INSERT INTO plans (
     plan_id, job, namespace_id, now, policy, batch_size, planned, carried, judged, visible, counters,
-    warnings, created_at
+    warnings, profile, created_at
 )
 VALUES (
     $plan_id, $job, $namespace_id, $now, $policy, $batch_size, $planned, $carried, $judged, $visible,
-    $counters, $warnings, $clock
+    $counters, $warnings, $profile, $clock
 )
 
 -- name: insert_decisions
@@ -19,10 +19,30 @@ SELECT
     last_accessed_at, expires_at, tombstoned_at, head_id, figures
 FROM incoming
 
+-- name: insert_merge_decisions
+INSERT INTO decisions BY NAME
+SELECT
+    $plan_id AS plan_id, position, memory_id, reason, 'merge' AS action, expected_revision,
+    expected_revision AS current_revision, status, pinned, importance, salience, access_count,
+    last_accessed_at, expires_at, tombstoned_at, head_id, head_revision, figures
+FROM incoming
+
+-- name: insert_pairs
+INSERT INTO plan_pairs BY NAME
+SELECT $plan_id AS plan_id, position, result, memory_id, partner_id, reasons, figures
+FROM incoming
+
+-- name: read_pairs
+SELECT result, memory_id AS id, partner_id, reasons, figures
+FROM plan_pairs
+WHERE plan_id = $plan_id
+ORDER BY position
+LIMIT $limit
+
 -- name: read_plan
 SELECT
     plan_id, job, namespace_id, now, policy, batch_size, planned, carried, judged, visible, counters,
-    warnings, created_at
+    warnings, profile, created_at
 FROM plans
 WHERE plan_id = $plan_id
 
@@ -36,7 +56,7 @@ WITH carried AS (
 )
 SELECT
     d.memory_id AS id, d.reason, d.action, d.expected_revision,
-    CASE WHEN d.action <> 'tombstone' THEN coalesce(c.carries, []) END AS carries,
+    CASE WHEN d.action IN ('delete', 'purge') THEN coalesce(c.carries, []) END AS carries,
     d.figures, d.outcome, d.error, d.run_id
 FROM decisions AS d
 LEFT JOIN carried AS c ON c.head_id = d.memory_id

@@ -23,16 +23,18 @@ WHERE namespace_id = $namespace_id
     AND target_id IN (SELECT unnest($ids::TEXT[]))
 ORDER BY memory_id, kind, target_id
 
--- name: change_state
+-- name: change_states
 -- Access counters are what the same transaction read, unless a merge takes the larger ones.
-UPDATE memories
+UPDATE memories AS m
 SET
-    revision = $revision, revision_kind = $revision_kind, kind = $kind, status = $status, content = $content,
-    confidence = $confidence, importance = $importance, salience = $salience, tags = $tags,
-    metadata = $metadata, pinned = $pinned, marks = $marks, created_at = $created_at,
-    updated_at = $updated_at, content_at = $content_at, expires_at = $expires_at, restored_at = $restored_at,
-    tombstoned_at = $tombstoned_at, access_count = $access_count, last_accessed_at = $last_accessed_at
-WHERE namespace_id = $namespace_id AND id = $memory_id AND revision = $expected_revision
+    revision = i.revision, revision_kind = i.revision_kind, kind = i.kind, status = i.status,
+    content = i.content, confidence = i.confidence, importance = i.importance, salience = i.salience,
+    tags = i.tags, metadata = i.metadata, pinned = i.pinned, marks = i.marks, created_at = i.created_at,
+    updated_at = i.updated_at, content_at = i.content_at, expires_at = i.expires_at,
+    restored_at = i.restored_at, tombstoned_at = i.tombstoned_at, access_count = i.access_count,
+    last_accessed_at = i.last_accessed_at
+FROM incoming AS i
+WHERE m.namespace_id = i.namespace_id AND m.id = i.id AND m.revision = i.expected_revision
 
 -- name: end_edge
 UPDATE relations

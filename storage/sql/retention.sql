@@ -61,6 +61,9 @@ DELETE FROM publications WHERE publication_id IN (SELECT unnest($ids::TEXT[]))
 -- name: delete_apply_receipts
 DELETE FROM apply_receipts WHERE receipt_key IN (SELECT unnest($ids::TEXT[]))
 
+-- name: delete_pairs
+DELETE FROM plan_pairs WHERE plan_id IN (SELECT unnest($ids::TEXT[]))
+
 -- name: delete_decisions
 DELETE FROM decisions WHERE plan_id IN (SELECT unnest($ids::TEXT[]))
 

@@ -36,7 +36,7 @@ from storage.staging import has_decision
 _STRENGTH = {Kind.PROCEDURAL: 3, Kind.SEMANTIC: 3, Kind.EPISODIC: 2, Kind.WORKING: 1}
 _LIST_KEYS = frozenset({"supersedes", "conflicts_with", "tools", "aliases", "entity_aliases"})
 _SOURCE_IDS = "duplicate_ids"
-_RESERVED = frozenset({"duplicate_count", _SOURCE_IDS, "last_duplicate_at"})
+RESERVED_KEYS = frozenset({"duplicate_count", _SOURCE_IDS, "last_duplicate_at"})
 _MOVED_EDGES = frozenset({RelationKind.RELATED_TO, RelationKind.CONFLICTS_WITH})
 _SECRET = re.compile("secret|token|passw|api[ _-]?key|credential|authorization", re.IGNORECASE)
 
@@ -81,7 +81,7 @@ def merge_records(
     source_ids = _gather_sources(members[1:], held, canonical.id)
     known = (*_own_sources(canonical, held), *source_ids)
     sources = without_repeats(tuple(one for one in known if one != canonical.id))
-    return _merge(members, _describe_sources(sources, at), source_ids, at=at)
+    return _merge(members, describe_sources(sources, at), source_ids, at=at)
 
 
 def adopt_text(members: Sequence[MemoryRecord], *, at: datetime) -> Merged:
@@ -91,7 +91,7 @@ def adopt_text(members: Sequence[MemoryRecord], *, at: datetime) -> Merged:
         LimitExceededError: As `merge_records`.
     """
     metadata = members[0].metadata
-    own = {key: metadata[key] for key in sorted(_RESERVED & metadata.keys())}
+    own = {key: metadata[key] for key in sorted(RESERVED_KEYS & metadata.keys())}
     return _merge(members, own, (), at=at)
 
 
@@ -232,7 +232,7 @@ def _gather_sources(
     return without_repeats(tuple(name for name in ids if name != canonical_id))
 
 
-def _describe_sources(sources: tuple[str, ...], at: datetime) -> dict[str, str]:
+def describe_sources(sources: tuple[str, ...], at: datetime) -> dict[str, str]:
     """Say in metadata how many ids were taken in, and name as many as fit as a whole."""
     text = ""
     for source_id in sources:
@@ -254,7 +254,7 @@ def _merge_metadata(
     losses = []
     for one in members:
         for key, value in one.metadata.items():
-            if key in _RESERVED or not value.strip():
+            if key in RESERVED_KEYS or not value.strip():
                 continue
             kept = merged.setdefault(key, value)
             if key in _LIST_KEYS:

@@ -21,7 +21,7 @@ from helpers.invariants import Snapshot, assert_nothing_is_half_done, take_snaps
 from helpers.runs import dump_tables, request_job, run_one
 
 from storage.runs import list_runs, read_run
-from tasks.jobs import find_job
+from tasks.jobs import find_rule
 from tasks.limits import SafetyLimits
 from tasks.report import RunResult
 
@@ -78,7 +78,7 @@ def stop_in_apply(stack: ExitStack, plan: BigPlan, *, at_s: int) -> Child:
 
 def apply_here(plan: BigPlan, *, at_s: int) -> RunResult:
     """Apply the plan in this process; its clock starts `at_s` after NOW and ticks."""
-    header, job, ticks = plan.header, find_job(plan.header.job), count()
+    header, job, ticks = plan.header, find_rule(plan.header.job), count()
     request = request_job(
         plan.store,
         job=job.name,

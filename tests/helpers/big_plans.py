@@ -14,7 +14,7 @@ from storage.admission import Candidate, admit_records
 from storage.models import DEFAULT_NAMESPACE, MemoryRecord
 from storage.namespaces import ensure_namespace
 from storage.plans import PlanHeader, store_plan
-from tasks.jobs import find_job
+from tasks.jobs import find_rule
 from tasks.policies import Policy, PrunePolicy, SweepPolicy
 
 _KEEPERS = 20
@@ -96,7 +96,7 @@ POLICIES: dict[str, Policy] = {
 
 def make_big_plan(path: Path, name: str, *, batch_size: int) -> BigPlan:
     """Make a store for one of POLICIES and store its plan."""
-    store, job = copy_store(path), find_job(name.partition("-")[0])
+    store, job = copy_store(path), find_rule(name.partition("-")[0])
     records = [MemoryRecord.model_validate(values) for values in _ROWS[job.name]()]
     candidates = [Candidate(record.id, record, f"sha256:{record.id}") for record in records]
     with store.write() as writer:

@@ -11,7 +11,7 @@ from helpers.rows import memory_table
 
 from storage import Store, StoreWriter
 from storage.candidates import FEWEST_TOKENS
-from storage.duplicate_texts import TokenisedText, index_missing_tokens
+from storage.duplicate_texts import KeyedValue, TokenisedText, index_missing_tokens
 from storage.memories import insert_memories
 from storage.terms import insert_terms, term_rows
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+")
 def tokenise(content: str) -> TokenisedText:
     """Tokenise by words; the further key is the first word."""
     words = _WORD.findall(content.casefold())
-    keys = {"first": _digest(words[0])} if words else {}
+    keys = {"first": KeyedValue(_digest(words[0]), _digest(content))} if words else {}
     return TokenisedText(frozenset(words), _digest(" ".join(words)), _digest(content), keys)
 
 

@@ -29,7 +29,7 @@ from storage.memories import (
 from storage.models import Namespace, RelationKind
 from storage.namespaces import StoredNamespace, ensure_namespace
 from storage.plans import PlanHeader, store_plan
-from tasks.jobs import Job, find_job, parse_policy
+from tasks.jobs import RuleJob, find_rule, parse_policy
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy
 
@@ -73,7 +73,7 @@ class VectorCase:
 
     case_id: str
     kind: str
-    job: Job
+    job: RuleJob
     inputs: Json
     expected: Json
     defaults: Json
@@ -111,7 +111,7 @@ def load_vectors(job: str) -> dict[str, VectorCase]:
         case["id"]: VectorCase(
             case["id"],
             case["type"],
-            find_job(job),
+            find_rule(job),
             case["inputs"],
             case["expected"],
             file["defaults"],

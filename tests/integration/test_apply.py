@@ -29,7 +29,7 @@ from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import ensure_namespace, list_namespaces
 from storage.plans import read_receipts, store_plan
 from storage.runs import list_runs, read_run
-from tasks.jobs import find_job
+from tasks.jobs import find_rule
 from tasks.limits import SafetyLimits
 from tasks.policies import PrunePolicy, SweepPolicy
 from tasks.report import RunResult
@@ -86,7 +86,7 @@ def store_small_batches(store: Store, now: datetime, *, batch_size: int) -> str:
     """Store a prune plan that is applied in small batches."""
     with store.write() as writer:
         owner = list_namespaces(writer)[0]
-        plan = find_job("prune").plan(writer, PrunePolicy(), namespace=owner, now=now)
+        plan = find_rule("prune").plan(writer, PrunePolicy(), namespace=owner, now=now)
         store_plan(
             writer, replace(plan, header=replace(plan.header, batch_size=batch_size)), clock=now
         )

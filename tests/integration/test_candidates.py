@@ -1,11 +1,12 @@
 """Candidates are found by joins on real stores, and are those of comparing every pair."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from helpers.candidates import as_mapping, find_copies, number_texts
 from helpers.consolidation import cases
 from helpers.duplicates import PROFILE, fill, make_texts, pair_plainly
 from helpers.rows import NOW
@@ -17,14 +18,11 @@ from storage import Store
 from storage.candidates import (
     LARGEST_FAMILY,
     LONGEST_IN_PAIRS,
-    Candidates,
     Limits,
     NearPairs,
     gather_candidates,
 )
-from storage.instants import parse_instant
 from storage.models import Namespace
-from storage.namespaces import ensure_namespace
 from storage.queries import read_statements
 
 Row = dict[str, Any]
@@ -49,41 +47,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def number_texts(*contents: str, kind: str = "semantic", **fields: object) -> list[Row]:
-    """Make memories m0000, m0001 … in the order of their creation."""
-    return [
-        {
-            "id": f"m{number:04}",
-            "content": content,
-            "kind": kind,
-            "created_at": NOW - timedelta(days=9) + timedelta(seconds=number),
-            **fields,
-        }
-        for number, content in enumerate(contents)
-    ]
-
-
 def find(store: Store, owner: int, limits: Limits = Limits()) -> NearPairs:  # noqa: B008
     with store.read() as reader:
         return gather_candidates(reader, owner, profile=PROFILE, now=NOW).find_near_pairs(limits)
-
-
-def as_mapping(near: NearPairs) -> Found:
-    assert not near.is_over_budget
-    rows = near.pairs.to_pylist()
-    return {(row["memory_id"], row["partner_id"]): (row["shared"], row["union"]) for row in rows}
-
-
-def find_copies(candidates: Candidates) -> dict[str, str]:
-    rows = candidates.list_copies().to_pylist()
-    return {row["memory_id"]: row["representative_id"] for row in rows}
-
-
-def group(rows: Sequence[Row]) -> list[list[str]]:
-    groups: dict[int, list[str]] = {}
-    for row in rows:
-        groups.setdefault(row["key_hash"], []).append(row["memory_id"])
-    return sorted(groups.values())
 
 
 @cases("prefix")
@@ -252,90 +218,3 @@ def test_texts_of_one_pattern_are_no_candidates(store: Store, namespace_id: int)
     fill(store, namespace_id, *number_texts(*texts))
     near = find(store, namespace_id, Limits(max_pairs=0))
     assert as_mapping(near) == {}
-
-
-def test_copies_are_represented_by_the_oldest(store: Store, namespace_id: int) -> None:
-    texts = [f"{_BASE} x", _BASE, _BASE, _BASE, f"{_BASE}.", _BASE, _BASE]
-    rows = number_texts(*texts)
-    rows[1]["created_at"] = rows[6]["created_at"]
-    rows[4]["kind"] = rows[5]["kind"] = "episodic"
-    rows[6]["expires_at"] = NOW + timedelta(days=1)
-    fill(store, namespace_id, *rows)
-    with store.read() as reader:
-        candidates = gather_candidates(reader, namespace_id, profile=PROFILE, now=NOW)
-        assert find_copies(candidates) == {"m0001": "m0002", "m0003": "m0002"}
-        groups = group(candidates.list_exact_groups().to_pylist())
-        assert groups == [["m0002", "m0004", "m0005", "m0006"]]
-        assert as_mapping(candidates.find_near_pairs()) == {
-            ("m0000", "m0002"): (14, 15),
-            ("m0000", "m0006"): (14, 15),
-            ("m0002", "m0006"): (14, 14),
-            ("m0004", "m0005"): (14, 14),
-        }
-
-
-def test_memories_that_stand_alone_represent_nobody(store: Store, namespace_id: int) -> None:
-    fill(store, namespace_id, *number_texts(_BASE, _BASE, _BASE, _BASE))
-    with store.read() as reader:
-        candidates = gather_candidates(
-            reader, namespace_id, profile=PROFILE, now=NOW, alone=["m0000", "m0002", "' OR 1=1"]
-        )
-        assert find_copies(candidates) == {"m0003": "m0001"}
-        groups = group(candidates.list_exact_groups().to_pylist())
-        assert groups == [["m0000", "m0001", "m0002"]]
-
-
-def test_only_live_active_memories_with_tokens_take_part(store: Store, namespace_id: int) -> None:
-    rows = number_texts(*[_BASE] * 5, "!!!", "!!!", "one", "one")
-    for row, status in zip(rows, ["candidate", "superseded", "conflicted"], strict=False):
-        row["status"] = status
-    rows[3]["expires_at"] = NOW
-    fill(store, namespace_id, *rows)
-    with store.write() as writer:
-        other = ensure_namespace(writer, _OWNERS).namespace_id
-    fill(store, other, *number_texts(_BASE, _BASE))
-    with store.read() as reader:
-        mine = gather_candidates(reader, namespace_id, profile=PROFILE, now=NOW)
-        assert (find_copies(mine), mine.list_exact_groups().num_rows) == ({"m0008": "m0007"}, 0)
-        theirs = gather_candidates(reader, other, profile=PROFILE, now=NOW)
-        assert find_copies(theirs) == {"m0001": "m0000"}
-        unknown = gather_candidates(reader, other, profile="another", now=NOW)
-        assert find_copies(unknown) == {}
-
-
-def test_memories_with_an_equal_further_key_are_grouped(store: Store, namespace_id: int) -> None:
-    fill(store, namespace_id, *number_texts("a b", "c d", "a e", "a b", "c", "f"))
-    with store.read() as reader:
-        candidates = gather_candidates(reader, namespace_id, profile=PROFILE, now=NOW)
-        groups = group(candidates.list_key_groups("first").to_pylist())
-        assert groups == [["m0000", "m0002"], ["m0001", "m0004"]]
-        assert candidates.list_key_groups("another").num_rows == 0
-
-
-@cases("plan_v2")
-def test_candidates_hold_what_the_plans_of_the_vectors_merge(case: Row, store: Store) -> None:
-    """Whatever a vector merges or lists is a copy, in one exact group or a near pair."""
-    owners: dict[str, list[Row]] = {}
-    for row in case["input"]["rows"]:
-        owners.setdefault(row.get("ns", ""), []).append(row)
-    met: set[frozenset[str]] = set()
-    for owner, rows in enumerate(owners.values(), 50):
-        plain = [{name: row[name] for name in row if name != "ns"} for row in rows]
-        fill(store, owner, *map(read_instants, plain))
-        with store.read() as reader:
-            candidates = gather_candidates(reader, owner, profile=PROFILE, now=NOW)
-            met |= set(map(frozenset, find_copies(candidates).items()))
-            met |= set(map(frozenset, as_mapping(candidates.find_near_pairs())))
-            for each in group(candidates.list_exact_groups().to_pylist()):
-                met |= {frozenset((one, other)) for one in each for other in each if one != other}
-    expected = case["expect"]
-    listed = [(one, other) for one, other, _ in expected["similar"]]
-    merged = [(one, loser) for one, *losers in expected["clusters"] for loser in losers]
-    assert {frozenset(pair) for pair in [*listed, *merged]} <= met
-    if not expected["conflicts"] and not listed and not merged:
-        assert not met
-
-
-def read_instants(row: Row) -> Row:
-    names = [name for name in ("created_at", "expires_at") if row.get(name)]
-    return row | {name: parse_instant(row[name]) for name in names}

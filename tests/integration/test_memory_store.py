@@ -142,7 +142,7 @@ def test_copy_is_merged_in_one_revision(
         "last_duplicate_at": "2026-09-30T00:01:00Z",
     }
     with store.read() as reader:
-        assert read_sources(reader, 1, "a") == ("b",)
+        assert read_sources(reader, 1, ["a"]) == {"a": ("b",)}
         losses = reader.rows("SELECT losses FROM merge_sources")[0][0]
         assert [state.revision for state in read_history(reader, 1, "a")] == [1]
     assert json.loads(losses) == {

@@ -34,7 +34,7 @@ def test_two_processes_that_store_one_text_end_with_one_memory(store: Store) -> 
         assert record.revision == read_sequence(reader, 1) == 2 * turns
         revisions = [state.revision for state in read_history(reader, 1, memory_id)]
         assert revisions == list(range(1, 2 * turns))
-        sources = read_sources(reader, 1, memory_id)
+        sources = read_sources(reader, 1, [memory_id])[memory_id]
     every = {f"{name}-{number}" for name in ("left", "right") for number in range(turns)}
     assert {memory_id, *sources} == every
     assert record.metadata["duplicate_count"] == str(2 * turns - 1)

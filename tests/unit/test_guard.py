@@ -24,7 +24,6 @@ STALE_AT = datetime.fromisoformat("2026-01-01T00:00:00Z")
 
 def make_plan(now: datetime, **figures: int) -> PlanHeader:
     """Make the header of a plan with these figures."""
-    counts = {"planned": 0, "carried": 0, "judged": 0, "visible": 0} | figures
     return PlanHeader(
         plan_id="plan_1",
         job="sweep",
@@ -32,9 +31,12 @@ def make_plan(now: datetime, **figures: int) -> PlanHeader:
         now=now,
         policy={},
         batch_size=1,
+        planned=figures.get("planned", 0),
+        carried=figures.get("carried", 0),
+        judged=figures.get("judged", 0),
+        visible=figures.get("visible", 0),
         counters={},
         warnings=[],
-        **counts,
     )
 
 

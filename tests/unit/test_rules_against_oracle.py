@@ -30,7 +30,7 @@ from storage.models import Namespace
 from storage.namespaces import StoredNamespace
 from storage.plans import Plan, read_outcomes, store_plan
 from tasks.apply import apply_plan
-from tasks.jobs import find_job, parse_policy
+from tasks.jobs import find_job, find_rule, parse_policy
 
 ORACLES = {"prune": plan_prune, "sweep": plan_sweep}
 UNSEEN = {"inactive", "expired_pending", "carried"}
@@ -60,14 +60,14 @@ class Namespaces:
         """Plan a job."""
         with self.store.read() as reader:
             parsed = parse_policy(find_job(job), policy)
-            return find_job(job).plan(reader, parsed, namespace=self.owner, now=NOW)
+            return find_rule(job).plan(reader, parsed, namespace=self.owner, now=NOW)
 
     def explain(self, job: str, policy: Json) -> dict[str, Json]:
         """Explain a job: each row by id."""
         given = {"namespace_id": self.owner.namespace_id, "now": NOW}
         with self.store.read() as reader:
             parsed = parse_policy(find_job(job), policy)
-            rows = find_job(job).explain(reader, parsed, **given).to_pylist()
+            rows = find_rule(job).explain(reader, parsed, **given).to_pylist()
         return {row["memory_id"]: row for row in rows}
 
     def apply(self, plan: Plan, batch_size: int) -> dict[str, str]:
@@ -78,7 +78,7 @@ class Namespaces:
         with self.store.write() as writer:
             lease = acquire_lease(writer, self.owner, header.job, holder=run_id, clock=NOW)
             store_plan(writer, replace(plan, header=header), clock=NOW)
-        apply_plan(self.store, header, lease, allow=find_job(header.job).allow, clock=lambda: NOW)
+        apply_plan(self.store, header, lease, allow=find_rule(header.job).allow, clock=lambda: NOW)
         with self.store.write() as writer:
             release_lease(writer, lease, clock=NOW)
             return read_outcomes(writer, header.plan_id, run_id)

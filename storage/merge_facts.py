@@ -1,0 +1,56 @@
+"""What plans of merges are made of: decision facts, and the texts that a merged memory stands for."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from storage.gateway import StoreReader
+from storage.queries import read_statements
+
+_SQL = read_statements("storage.sql", "merge_facts")
+
+
+class LineageText(NamedTuple):
+    """A text that a merged memory stands for beside its own; the name is that of no memory's."""
+
+    memory_id: str
+    name: str
+    content: str
+
+
+def count_visible(reader: StoreReader, namespace_id: int, *, now: datetime) -> int:
+    """Count the active memories that have not expired."""
+    params = {"namespace_id": namespace_id, "now": now}
+    return int(reader.rows(_SQL["count_visible"], params)[0][0])
+
+
+def read_facts(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> pa.Table:
+    """Read what decisions are frozen on, of the memories with these ids.
+
+    Returns:
+        memory_id, revision, status, pinned, importance, salience, access_count, last_accessed_at,
+        expires_at, tombstoned_at; by memory_id.
+    """
+    params = {"namespace_id": namespace_id, "ids": list(ids)}
+    return reader.table(_SQL["read_facts"], params)
+
+
+def read_lineage_texts(
+    reader: StoreReader, namespace_id: int, ids: Collection[str]
+) -> list[LineageText]:
+    """Read the texts that merges brought into these memories since anybody else wrote them.
+
+    Those of the losers, and the memory's own ones that a merge replaced (spec/consolidate.md R42).
+    """
+    params = {"namespace_id": namespace_id, "ids": list(ids)}
+    return [LineageText(*row) for row in reader.rows(_SQL["read_lineage_texts"], params)]
+
+
+def read_contents(
+    reader: StoreReader, namespace_id: int, ids: Collection[str]
+) -> dict[str, str]:
+    """Read the contents of memories, by id."""
+    params = {"namespace_id": namespace_id, "ids": list(ids)}
+    return dict(reader.rows(_SQL["read_contents"], params))

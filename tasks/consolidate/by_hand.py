@@ -1,0 +1,157 @@
+"""Merge memories that a person names: the same change set as the job's, judged first.
+
+Source: spec/consolidate.md R45.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
+
+from storage import Store, StoreReader
+from storage.errors import AdmissionError, MaintenanceError, MemoryNotFoundError
+from storage.merge_receipts import find_marks
+from storage.models import MemoryRecord, Namespace, RelationKind, Status
+from storage.namespaces import find_namespace
+from storage.records import read_records
+from tasks.consolidate.recording import Author, open_ledger
+from tasks.rules.clusters import MAX_LOSERS
+from tasks.rules.pairs import FEWEST_TOKENS, PairResult, judge_pair, reaches_overlap
+from tasks.rules.prepared import Prepared, prepare
+
+_FEWEST = 2
+_JOINING = frozenset(
+    {RelationKind.SUPERSEDES, RelationKind.SUPERSEDED_BY, RelationKind.CONFLICTS_WITH}
+)
+
+
+class MergeRefusedError(MaintenanceError):
+    """Two memories cannot be merged; nothing was written."""
+
+    code = "merge_refused"
+
+    def __init__(self, ids: Sequence[str], reasons: Sequence[str]) -> None:
+        """Name the two and what keeps them apart."""
+        said = ", ".join(reasons)
+        super().__init__(
+            f"{ids[0]!r} and {ids[1]!r} are kept apart: {said}", ids=[*ids], reasons=[*reasons]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedByHand:
+    """What became of a merge by hand: `run_id` takes it back, `skipped` are ids with reasons."""
+
+    run_id: str
+    canonical_id: str
+    revision: int
+    merged: tuple[str, ...]
+    skipped: dict[str, str]
+
+
+def merge_memories(  # noqa: PLR0913 - what to merge, how, and two clocks
+    store: Store,
+    namespace: Namespace,
+    ids: Sequence[str],
+    *,
+    force: bool,
+    now: datetime,
+    clock: datetime,
+) -> MergedByHand:
+    """Merge memories into the oldest of them.
+
+    Args:
+        store: The store; no lock may be held.
+        namespace: Whose memories.
+        ids: Two or more, each once.
+        force: Merge although a guard or a mark keeps them apart; the receipt says so.
+        now: When it happens.
+        clock: Wall time, for the receipt.
+
+    Raises:
+        AdmissionError: Too few or too many ids, or one twice.
+        MemoryNotFoundError: The namespace has no such memory.
+        MergeRefusedError: One is not active, or two of them do not pass.
+    """
+    names = list(dict.fromkeys(ids))
+    if len(names) != len(ids) or not _FEWEST <= len(names) <= MAX_LOSERS + 1:
+        message = f"name {_FEWEST} to {MAX_LOSERS + 1} different memories"
+        raise AdmissionError("ids", message)
+    with store.write() as writer:
+        owner = find_namespace(writer, namespace)
+        if owner is None:
+            raise AdmissionError("namespace", "the store has no such namespace")
+        members = _read_members(writer, owner.namespace_id, names, now)
+        _check_pairs(writer, owner.namespace_id, members, force=force)
+        canonical, *losers = members
+        revisions = [f"{one.id}@{one.revision}" for one in members]
+        name = hashlib.sha256("\0".join([owner.key, *revisions]).encode()).hexdigest()
+        author = Author(owner.namespace_id, None, f"hand_{name[:20]}", now, clock, is_forced=force)
+        ledger = open_ledger(writer, author, {canonical.id}, {one.id for one in losers})
+        done = ledger.merge(canonical.id, [one.id for one in losers])
+        ledger.commit(writer)
+    revision = ledger.stage.memories[canonical.id].current.revision
+    return MergedByHand(author.run_id, canonical.id, revision, done.absorbed, dict(done.skipped))
+
+
+def _read_members(
+    reader: StoreReader, namespace_id: int, names: Sequence[str], now: datetime
+) -> list[MemoryRecord]:
+    """Read the members in canonical order."""
+    records = read_records(reader, namespace_id, names)
+    for name in names:
+        if name not in records:
+            raise MemoryNotFoundError(name)
+    for name in names:
+        one = records[name]
+        if one.status != Status.ACTIVE:
+            raise MergeRefusedError((name, name), [f"it is {one.status}"])
+        if one.expires_at is not None and one.expires_at <= now:
+            raise MergeRefusedError((name, name), ["it has expired"])
+    return sorted(records.values(), key=lambda one: (one.created_at or now, one.id))
+
+
+def _check_pairs(
+    reader: StoreReader, namespace_id: int, members: Sequence[MemoryRecord], *, force: bool
+) -> None:
+    marks = find_marks(reader, namespace_id, [one.id for one in members])
+    prepared = {
+        one.id: prepare(one.content, kind=one.kind, namespace_id=namespace_id) for one in members
+    }
+    for left, right in combinations(members, 2):
+        reasons = [*_list_lasting(left, right)]
+        is_marked = (min(left.id, right.id), max(left.id, right.id)) in marks
+        if force:
+            reasons += [] if _is_alike(prepared[left.id], prepared[right.id]) else ["below"]
+        else:
+            reasons += ["kept_apart"] if is_marked else []
+            reasons += _list_guards(prepared[left.id], prepared[right.id])
+        if reasons:
+            raise MergeRefusedError((left.id, right.id), reasons)
+
+
+def _list_lasting(left: MemoryRecord, right: MemoryRecord) -> Iterator[str]:
+    """List what no force overrides (R41)."""
+    if left.expires_at != right.expires_at:
+        yield "expiry"
+    if any(edge.target_id == right.id and edge.kind in _JOINING for edge in left.relations):
+        yield "related"
+
+
+def _list_guards(left: Prepared, right: Prepared) -> list[str]:
+    verdict = judge_pair(left, right)
+    passes = verdict.result in {PairResult.EXACT, PairResult.NEAR}
+    return [] if passes else [*verdict.reasons] or [verdict.result]
+
+
+def _is_alike(left: Prepared, right: Prepared) -> bool:
+    """Tell whether two texts would pass if no guard fired."""
+    if not left.tokens or not right.tokens:
+        return False
+    if left.fingerprint == right.fingerprint:
+        return True
+    shared = len(left.tokens & right.tokens)
+    union = len(left.tokens | right.tokens)
+    is_long = min(len(left.tokens), len(right.tokens)) >= FEWEST_TOKENS
+    return is_long and left.kind == right.kind and reaches_overlap(shared, union)

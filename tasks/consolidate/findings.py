@@ -1,0 +1,107 @@
+"""What a plan of consolidation is made of, read in one transaction after all pairs were judged.
+
+Source: spec/consolidate.md R40-R43.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from storage import StoreReader
+from storage.candidates import Found, gather_candidates
+from storage.merge_facts import (
+    LineageText,
+    count_visible,
+    read_contents,
+    read_facts,
+    read_lineage_texts,
+)
+from tasks.duplicate_texts import PROFILE
+
+PASSING = frozenset({"exact", "near", "semantic"})
+
+
+class JudgedPair(NamedTuple):
+    """A pair, the older memory first, and what was found about it."""
+
+    memory_id: str
+    partner_id: str
+    result: str
+    reasons: tuple[str, ...]
+    conflict_class: str | None
+    shared: int
+    union_size: int
+
+    @property
+    def ids(self) -> tuple[str, str]:
+        """Both memories."""
+        return self.memory_id, self.partner_id
+
+    def refuse(self, reason: str) -> "JudgedPair":
+        """Give a passing pair as one that is listed, and not merged."""
+        return self._replace(result="similar", reasons=(*self.reasons, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """One consistent view.
+
+    Attributes:
+        visible: How many memories the namespace shows.
+        pairs: All judged pairs but those that have nothing to do with one another.
+        copies: Copy to representative: equal texts of which one stands for all.
+        series: Kind of key, a memory, number of texts: groups with too many values to contradict.
+        facts: Decision facts of every memory that may merge, by id.
+        order: The same memories by (created_at, id).
+        lineages: Texts that merged memories stand for.
+        texts: The contents of memories that have a lineage, and of those they pass with.
+    """
+
+    visible: int
+    pairs: list[JudgedPair]
+    copies: Mapping[str, str]
+    series: list[tuple[str, str, int]]
+    facts: Mapping[str, Mapping[str, Any]]
+    order: list[str]
+    lineages: list[LineageText]
+    texts: Mapping[str, str]
+
+
+def read_findings(
+    reader: StoreReader, namespace_id: int, found: Found, *, now: datetime
+) -> Findings:
+    """Read what is known of the found pairs and of the memories in them."""
+    candidates = gather_candidates(reader, namespace_id, profile=PROFILE, now=now)
+    candidates.take_pairs(found)
+    pairs = [_read_pair(row) for row in candidates.list_verdicts().to_pylist()]
+    listed = candidates.list_copies().to_pylist()
+    copies = {row["memory_id"]: row["representative_id"] for row in listed}
+    in_pairs = {name for pair in pairs if pair.result in PASSING for name in pair.ids}
+    involved = {*in_pairs, *copies, *copies.values()}
+    lineages = read_lineage_texts(reader, namespace_id, in_pairs)
+    merged = {text.memory_id for text in lineages}
+    beside = {
+        name
+        for pair in pairs
+        if pair.result in PASSING and not merged.isdisjoint(pair.ids)
+        for name in pair.ids
+    }
+    return Findings(
+        visible=count_visible(reader, namespace_id, now=now),
+        pairs=pairs,
+        copies=copies,
+        series=candidates.list_series(),
+        facts=_by_id(read_facts(reader, namespace_id, involved).to_pylist()),
+        order=candidates.sort_members(involved),
+        lineages=lineages,
+        texts=read_contents(reader, namespace_id, beside),
+    )
+
+
+def _read_pair(row: Mapping[str, Any]) -> JudgedPair:
+    return JudgedPair(**{**row, "reasons": tuple(row["reasons"])})
+
+
+def _by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {row["memory_id"]: row for row in rows}
