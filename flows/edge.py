@@ -5,6 +5,8 @@ import uuid
 from datetime import UTC, datetime
 from functools import partial
 
+from tasks.providers.refiner import RefinerChoice
+from tasks.providers.refiners import load_refiner
 from tasks.providers.registry import load_embedder
 from tasks.requests import EmbedderChoice
 
@@ -22,6 +24,11 @@ def new_run_id() -> str:
 def choose_embedder(name: str) -> EmbedderChoice:
     """Choose an embedder by name; what it needs of the environment is read when it is loaded."""
     return EmbedderChoice(name, partial(load_embedder, name, os.environ))
+
+
+def choose_refiner(name: str | None) -> RefinerChoice | None:
+    """Choose a refiner by name, if there is one; the environment is read when it is loaded."""
+    return None if name is None else RefinerChoice(name, partial(load_refiner, name, os.environ))
 
 
 def new_event_id() -> str:

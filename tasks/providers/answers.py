@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
+from storage.models import MAX_COUNT
 from tasks.providers.embedder import (
     ProviderDeniedError,
     ProviderError,
@@ -35,6 +37,32 @@ class _Item(BaseModel):
 
 class _Answer(BaseModel):
     data: list[_Item]
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+
+
+class _Usage(BaseModel):
+    total_tokens: StrictInt | None = Field(default=None, ge=0, le=MAX_COUNT)
+
+
+class _ChatAnswer(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+
+
+class Completion(NamedTuple):
+    """What a model wrote, if anything, and how many tokens that took, if it says so."""
+
+    text: str | None
+    tokens: int | None
 
 
 def classify_status(status: int, headers: Mapping[str, str]) -> ProviderError | None:
@@ -90,6 +118,22 @@ def read_embeddings(body: bytes, *, count: int, dimension: int) -> list[Vector]:
         raise ProviderResponseError(reason="dimension", expected=dimension)
     with np.errstate(over="ignore"):
         return [np.array(item.embedding, dtype=np.float32) for item in ordered]
+
+
+def read_completion(body: bytes) -> Completion:
+    """Read what a model wrote; of several choices the first.
+
+    Raises:
+        ProviderResponseError: No JSON of that form.
+    """
+    try:
+        answer = _ChatAnswer.model_validate_json(body)
+    except ValidationError:
+        answer = None
+    if answer is None:
+        raise ProviderResponseError(reason="form")
+    tokens = answer.usage.total_tokens if answer.usage else None
+    return Completion(answer.choices[0].message.content, tokens)
 
 
 def _parse_items(body: bytes) -> list[_Item] | None:

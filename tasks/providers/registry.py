@@ -5,11 +5,12 @@
 """
 
 from collections.abc import Mapping
-from importlib import import_module
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from tasks.providers.embedder import Embedder, EmbeddingIdentity
+from tasks.providers.setup import call_factory, explain_missing
 from tasks.providers.weights import EmbedderSetupError
 
 DEFAULT_EMBEDDER = "use"
@@ -92,27 +93,14 @@ def _load_http(environ: Mapping[str, str], request_timeout_s: float) -> Embedder
     try:
         from tasks.providers.http import HttpEmbedder, HttpSettings  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise _explain_missing("http", error.name) from None
+        refuse = partial(EmbedderSetupError, "http")
+        raise explain_missing(error, refuse, extra=find_traits("http").extra) from None
     return HttpEmbedder(HttpSettings.from_env(environ, timeout_s=request_timeout_s))
 
 
 def _make(name: str, module: str, factory: str) -> Embedder:
-    try:
-        made = getattr(import_module(module), factory)()
-    except EmbedderSetupError:
-        raise
-    except ModuleNotFoundError as error:
-        raise _explain_missing(name, error.name) from None
-    except Exception as error:  # noqa: BLE001 - a host's code; only the class of its error is told
-        reason = f"{factory} of {module} raised {type(error).__name__}"
-        raise EmbedderSetupError(name, reason) from None
-    return cast("Embedder", made)
-
-
-def _explain_missing(name: str, module: str | None) -> EmbedderSetupError:
-    extra = find_traits(name).extra
-    hint = f"; install memtend[{extra}]" if extra else ""
-    return EmbedderSetupError(name, f"the module {module} is not installed{hint}")
+    refuse = partial(EmbedderSetupError, name)
+    return cast("Embedder", call_factory(module, factory, refuse, extra=find_traits(name).extra))
 
 
 def _check_embedder(name: str, made: Embedder) -> Embedder:

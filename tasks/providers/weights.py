@@ -10,17 +10,14 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from storage.errors import MaintenanceError
+from tasks.providers.setup import ProviderSetupError
 
 
-class EmbedderSetupError(MaintenanceError, ValueError):
+class EmbedderSetupError(ProviderSetupError):
     """An embedder cannot be made: something is not installed, not set or not what it should be."""
 
     code = "embedder_setup"
-
-    def __init__(self, embedder: str, reason: str) -> None:
-        """Name the embedder and what is wrong."""
-        super().__init__(f"embedder {embedder}: {reason}", embedder=embedder, reason=reason)
+    role = "embedder"
 
 
 def verify_package(embedder: str, package: str, version: str) -> None:

@@ -244,7 +244,8 @@ def test_name_that_gives_no_embedder_says_why(name: str, reason: str) -> None:
 def test_absent_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     package = {"http": "httpx"} | MODULES
     monkeypatch.setitem(sys.modules, package[name], None)
-    monkeypatch.delitem(sys.modules, f"tasks.providers.{name}", raising=False)
+    for module in (name, "service"):
+        monkeypatch.delitem(sys.modules, f"tasks.providers.{module}", raising=False)
     extra = find_traits(name).extra
     with pytest.raises(EmbedderSetupError, match=rf"install memtend\[{extra}\]"):
         load_embedder(name)
