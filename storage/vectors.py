@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +36,9 @@ _BATCH_ROWS = 8_192
 _INDEX_CACHE_BYTES = 512 * 2**20
 _METADATA_BYTES = 64 * 2**20
 _SESSIONS: "dict[Path, tuple[str | None, lancedb.Session]]" = {}
+# Parts of an index that a neighbour search looks at: near-equal vectors share theirs, and parts
+# have a constant size, so that all searches of a table take time in proportion to its rows.
+_PROBES = 4
 _IDS_PER_DELETE = 500
 _MOST_ROUNDS = 4
 _INDEXED = frozenset({"publication_id", "vector"})
@@ -166,6 +171,31 @@ class VectorStore:
             VectorHit(**{name: row[name] for name in wanted}, distance=row["_distance"])
             for row in rows
         ]
+
+    def find_neighbours(
+        self,
+        table: str,
+        *,
+        publication_id: str,
+        vectors: npt.NDArray[np.float32],
+        limit: int,
+        farthest: float,
+    ) -> pa.Table:
+        """Find the rows of a publication that are nearest to each of several vectors, in one go.
+
+        Returns:
+            query_index, memory_id, content_digest, vector, _distance; up to `limit` rows a query
+            that are nearer than the cosine distance `farthest`, in no order.
+        """
+        # One vector alone would be taken for no batch, and its rows would have no index.
+        asked = np.repeat(vectors, 2, axis=0) if len(vectors) == 1 else vectors
+        with _translated(IndexUnreadableError):
+            query: Any = self._open(table).search(asked, vector_column_name="vector")
+            query = query.distance_type("cosine").distance_range(upper_bound=farthest)
+            query = query.where(_of_publication(publication_id), prefilter=True).nprobes(_PROBES)
+            query = query.select(["memory_id", "content_digest", "vector", "_distance"])
+            found = query.limit(limit).to_arrow()
+        return found.filter(pc.less(found.column("query_index"), len(vectors)))
 
     def delete_publications(self, table: str, ids: list[str]) -> int:
         """Delete the rows of publications and count them; no commit where there are none."""

@@ -1,0 +1,63 @@
+"""Stale siblings: active memories that still say what a superseded one said.
+
+Source: spec/consolidate.md R84.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from storage import StoreReader
+from storage.siblings import Sibling, SupersededText, find_siblings, list_superseded
+from tasks.duplicate_texts import PROFILE
+from tasks.rules.normal_form import normal_form
+from tasks.rules.pairs import PairResult, judge_pair
+from tasks.rules.prepared import prepare
+from tasks.rules.tokens import find_tokens, split_runs
+
+
+class StaleSibling(NamedTuple):
+    """An active copy of a superseded memory; `result` is exact or near."""
+
+    memory_id: str
+    superseded_id: str
+    superseded_by: str
+    result: PairResult
+
+
+def find_stale_siblings(
+    reader: StoreReader, namespace_id: int, *, now: datetime
+) -> list[StaleSibling]:
+    """Find the active memories that are exact or near to one that was superseded.
+
+    Memories that a merge took in do not count as superseded here. The successor itself is no
+    sibling, however much it resembles the old one.
+
+    Args:
+        reader: An open handle; nothing is stored. What active texts are compared by has to be
+            stored (`storage.duplicate_texts.index_missing_tokens`).
+        namespace_id: The only namespace that is read.
+        now: The instant that expiry is judged at.
+
+    Returns:
+        In order of superseded ids, then of the siblings' ids.
+    """
+    superseded = {one.memory_id: one for one in list_superseded(reader, namespace_id)}
+    tokens = {
+        name: find_tokens(split_runs(normal_form(one.content))) for name, one in superseded.items()
+    }
+    found = find_siblings(reader, namespace_id, tokens, profile=PROFILE, now=now)
+    return list(_judge(superseded, found, namespace_id))
+
+
+def _judge(
+    superseded: dict[str, SupersededText], found: list[Sibling], namespace_id: int
+) -> Iterator[StaleSibling]:
+    for sibling in found:
+        old = superseded[sibling.superseded_id]
+        pair = (
+            prepare(one.content, kind=one.kind, namespace_id=namespace_id) for one in (old, sibling)
+        )
+        result = judge_pair(*pair).result
+        if result in {PairResult.EXACT, PairResult.NEAR}:
+            yield StaleSibling(sibling.memory_id, old.memory_id, old.superseded_by, result)
