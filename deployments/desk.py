@@ -10,7 +10,7 @@ from rich.console import Console
 
 from deployments.console import Output
 from deployments.options import parse_selector
-from flows.edge import choose_embedder, new_run_id, read_clock
+from flows.edge import choose_embedder, choose_refiner, new_run_id, read_clock
 from storage import Store, open_store
 from storage.errors import AdmissionError
 from storage.runs import Mode
@@ -76,6 +76,7 @@ class Desk:
             lock_wait_s=self.settings.lock_wait_s,
             lease_ttl_s=self.settings.lease_ttl_s,
             embedder=choose_embedder(self.settings.embedder),
+            refiner=choose_refiner(self.settings.refiner),
         )
 
     def finish(

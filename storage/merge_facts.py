@@ -1,4 +1,4 @@
-"""What plans of merges are made of: decision facts, and the texts that a merged memory stands for."""
+"""What plans of merges are made of: decision facts, and what a merged memory stands for."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -20,10 +20,31 @@ class LineageText(NamedTuple):
     content: str
 
 
+class TextFacts(NamedTuple):
+    """Which text an active memory has, and what else decides with whom it may merge."""
+
+    text_number: int
+    kind: str
+    expires_at: datetime | None
+
+
+class JoinedPair(NamedTuple):
+    """Why two memories are not merged whatever they say: an edge, or a mark on their texts."""
+
+    is_related: bool
+    is_marked: bool
+
+
 def count_visible(reader: StoreReader, namespace_id: int, *, now: datetime) -> int:
     """Count the active memories that have not expired."""
     params = {"namespace_id": namespace_id, "now": now}
     return int(reader.rows(_SQL["count_visible"], params)[0][0])
+
+
+def list_visible(reader: StoreReader, namespace_id: int, *, now: datetime) -> list[str]:
+    """List the active memories that have not expired, by (created_at, id)."""
+    params = {"namespace_id": namespace_id, "now": now}
+    return [name for (name,) in reader.rows(_SQL["list_visible"], params)]
 
 
 def read_facts(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> pa.Table:
@@ -31,10 +52,28 @@ def read_facts(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> 
 
     Returns:
         memory_id, revision, status, pinned, importance, salience, access_count, last_accessed_at,
-        expires_at, tombstoned_at; by memory_id.
+        expires_at, tombstoned_at, text_number, updated_at; by memory_id.
     """
     params = {"namespace_id": namespace_id, "ids": list(ids)}
     return reader.table(_SQL["read_facts"], params)
+
+
+def read_text_facts(
+    reader: StoreReader, namespace_id: int, ids: Collection[str]
+) -> dict[str, TextFacts]:
+    """Read which texts active memories have, by id."""
+    params = {"namespace_id": namespace_id, "ids": list(ids)}
+    rows = reader.rows(_SQL["read_text_facts"], params)
+    return {memory_id: TextFacts(*facts) for memory_id, *facts in rows}
+
+
+def find_kept_apart(
+    reader: StoreReader, namespace_id: int, ids: Collection[str]
+) -> dict[tuple[str, str], JoinedPair]:
+    """Find the pairs among these memories that an edge or a mark keeps apart; smaller id first."""
+    params = {"namespace_id": namespace_id, "ids": list(ids)}
+    rows = reader.rows(_SQL["find_kept_apart"], params)
+    return {(one, other): JoinedPair(*kept) for one, other, *kept in rows}
 
 
 def read_lineage_texts(
@@ -48,9 +87,7 @@ def read_lineage_texts(
     return [LineageText(*row) for row in reader.rows(_SQL["read_lineage_texts"], params)]
 
 
-def read_contents(
-    reader: StoreReader, namespace_id: int, ids: Collection[str]
-) -> dict[str, str]:
+def read_contents(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> dict[str, str]:
     """Read the contents of memories, by id."""
     params = {"namespace_id": namespace_id, "ids": list(ids)}
     return dict(reader.rows(_SQL["read_contents"], params))

@@ -91,14 +91,6 @@ def count_change_sets(
     return dict(reader.rows(_SQL["count_change_sets"], params))
 
 
-def find_marks(
-    reader: StoreReader, namespace_id: int, ids: Collection[str]
-) -> set[tuple[str, str]]:
-    """Find the pairs among these memories that a mark keeps apart, with the texts they have."""
-    params = {"namespace_id": namespace_id, "ids": list(ids)}
-    return {(one, other) for one, other in reader.rows(_SQL["find_marks"], params)}
-
-
 def read_adoptions(
     reader: StoreReader, namespace_id: int, ids: Collection[str]
 ) -> dict[str, MergeReceipt]:
@@ -108,7 +100,7 @@ def read_adoptions(
     return {one.canonical_id: one for one in found}
 
 
-def find_receipts(  # noqa: PLR0913 - three ways to name merges
+def find_receipts(
     reader: StoreReader,
     namespace_id: int,
     *,

@@ -46,7 +46,7 @@ class Dealt(NamedTuple):
 
 @dataclass(slots=True)
 class MergeStage:
-    """The memories that merges of one transaction touch, by id, each with the states it goes through."""
+    """The memories that merges of one transaction touch, each with the states it goes through."""
 
     memories: dict[str, Staged]
 

@@ -1,4 +1,4 @@
-"""What can be given back: tombstones by id, by the run that made them, or by when they were made."""
+"""What can be given back: tombstones by id, by the run that made them, or by when."""
 
 from collections.abc import Collection
 from datetime import datetime

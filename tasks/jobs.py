@@ -19,13 +19,16 @@ from storage.namespaces import StoredNamespace
 from storage.plans import Plan, PlanHeader
 from tasks.apply import apply_plan
 from tasks.consolidate.apply import apply_consolidation
-from tasks.consolidate.plan import explain_pairs, plan_consolidate
+from tasks.consolidate.plan import plan_consolidate
+from tasks.consolidate.reporting import explain_pairs
+from tasks.health.job import perform_health, preview_health
+from tasks.health.policy import HealthPolicy
 from tasks.janitor import JanitorPolicy, perform_janitor, preview_janitor
 from tasks.policies import ConsolidatePolicy, Policy, PrunePolicy, RefreshPolicy, SweepPolicy
 from tasks.prune import allow_prune, plan_prune
 from tasks.refresh.job import perform_refresh, preview_refresh
 from tasks.report import Performed
-from tasks.requests import Clock, OnBatch
+from tasks.requests import JobRequest, OnBatch
 from tasks.restoring import RestorePolicy, perform_restore, preview_restore
 from tasks.rules.decide import explain_prune, explain_sweep
 from tasks.sweep import plan_sweep
@@ -53,14 +56,13 @@ class RuleJob:
 
     def apply(
         self,
-        store: Store,
+        request: JobRequest,
         plan: PlanHeader,
         lease: Lease,
-        *,
-        clock: Clock,
         on_batch: OnBatch | None = None,
     ) -> dict[str, int]:
         """Execute a stored plan; it does nothing beside its decisions."""
+        store, clock = request.handle(), request.clock
         apply_plan(store, plan, lease, allow=self.allow, clock=clock, on_batch=on_batch)
         return {}
 
@@ -118,11 +120,29 @@ JOBS: dict[str, PlannedJob] = {
 }
 
 
+def check_health(
+    request: JobRequest, _target: StoredNamespace, lease: Lease, _on_batch: OnBatch | None = None
+) -> Performed:
+    """Take a snapshot of the store, with every job there is."""
+    return perform_health(request, lease, jobs=list_jobs())
+
+
+def preview_check(request: JobRequest, _target: StoredNamespace) -> dict[str, Any]:
+    """Tell what a snapshot would find broken."""
+    return preview_health(request, jobs=list_jobs())
+
+
+def list_jobs() -> list[str]:
+    """List the names of all jobs."""
+    return [*JOBS, *DIRECT_JOBS]
+
+
 DIRECT_JOBS = {
     job.name: job
     for job in (
         DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),
         DirectJob("restore", RestorePolicy, perform_restore, preview_restore),
+        DirectJob("health", HealthPolicy, check_health, preview_check, is_store_wide=True),
         DirectJob("janitor", JanitorPolicy, perform_janitor, preview_janitor, is_store_wide=True),
     )
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from storage.errors import (
+    AdmissionError,
     InternalError,
     LeaseHeldError,
     MaintenanceError,
@@ -52,6 +53,10 @@ class Performed:
     error: BaseException | None = None
 
 
+# What a job may have done beside its decisions.
+_DONE = frozenset({"linked", "refined"})
+
+
 def count_up(
     plan: PlanHeader, outcomes: Mapping[str, int], figures: Mapping[str, int] | None = None
 ) -> RunEnd:
@@ -68,8 +73,10 @@ def count_up(
     if found != applied + failed + sum(outcomes.values()):
         return RunEnd("failed", plan.plan_id, code="internal:CountMismatch", found=found)
     outcome: Outcome = "applied"
-    if failed:
+    if failed or beside.get("refine_failed"):
         outcome = "partial"
+        if plan.profile is not None and not applied and not _DONE.intersection(beside):
+            outcome = "failed"
     elif outcomes.get("already_applied", 0) == found and not any(beside.values()):
         outcome = "unchanged"
     skipped = dict(sorted(outcomes.items()))
@@ -106,6 +113,8 @@ def end_with_error(error: BaseException, plan: PlanHeader | None) -> RunEnd:
         )
         code = str(error.facts.get("reason", error.code))
         return RunEnd(outcome, plan_id, code=code, error=str(error))
+    if isinstance(error, AdmissionError):
+        return RunEnd("refused", plan_id, code=error.code, error=str(error))
     if isinstance(error, MaintenanceError):
         code = str(error) if isinstance(error, InternalError) else error.code
         return RunEnd("failed", plan_id, code=code, error=str(error))

@@ -12,6 +12,7 @@ from storage.runs import Mode, Trigger
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy
 from tasks.providers.embedder import Embedder
+from tasks.providers.refiner import RefinerChoice
 
 Clock = Callable[[], datetime]
 OnBatch = Callable[[int], None]
@@ -30,7 +31,9 @@ class JobRequest:
     """A job, its policy and what it is about.
 
     `now` is the decision clock, `clock` gives wall time and `new_run_id` fresh ids: both come from
-    the edge. With `plan_id` a stored plan is applied instead of a new one.
+    the edge. With `plan_id` a stored plan is applied instead of a new one. `slot` is the instant a
+    scheduled run was planned for; without one nothing is skipped as missed. `slot_zone` names the
+    zone of a schedule that runs once a local day, `interval_s` the step of one without a cron.
     """
 
     store: Path
@@ -45,10 +48,14 @@ class JobRequest:
     plan_id: str | None = None
     confirm_plan_id: str | None = None
     trigger: Trigger = "manual"
+    slot: datetime | None = None
+    slot_zone: str | None = None
+    interval_s: int | None = None
     flow_run_id: str | None = None
     lock_wait_s: float = 30.0
     lease_ttl_s: int = DEFAULT_TTL_S
     embedder: EmbedderChoice | None = None
+    refiner: RefinerChoice | None = None
 
     def handle(self) -> Store:
         """Give a handle of the store, which `find_targets` has checked."""

@@ -3,10 +3,16 @@ SELECT count(*)
 FROM memories
 WHERE namespace_id = $namespace_id AND status = 'active' AND (expires_at IS NULL OR expires_at > $now)
 
+-- name: list_visible
+SELECT id
+FROM memories
+WHERE namespace_id = $namespace_id AND status = 'active' AND (expires_at IS NULL OR expires_at > $now)
+ORDER BY created_at, id
+
 -- name: read_facts
 SELECT
     id AS memory_id, revision, status, pinned, importance, salience, access_count, last_accessed_at,
-    expires_at, tombstoned_at
+    expires_at, tombstoned_at, text_number, updated_at
 FROM memories
 WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
 ORDER BY id
@@ -53,3 +59,35 @@ ORDER BY 1, 2
 SELECT id, content
 FROM memories
 WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
+
+-- name: read_text_facts
+SELECT id, text_number, kind, expires_at
+FROM memories
+WHERE namespace_id = $namespace_id
+    AND status = 'active'
+    AND text_number IS NOT NULL
+    AND id IN (SELECT unnest($ids::TEXT[]))
+
+-- name: find_kept_apart
+SELECT one, other, bool_or(is_related), bool_or(NOT is_related)
+FROM (
+    SELECT least(memory_id, target_id) AS one, greatest(memory_id, target_id) AS other, true AS is_related
+    FROM relations
+    WHERE namespace_id = $namespace_id
+        AND until_revision IS NULL
+        AND kind <> 'related_to'
+        AND memory_id IN (SELECT unnest($ids::TEXT[]))
+        AND target_id IN (SELECT unnest($ids::TEXT[]))
+    UNION ALL
+    SELECT k.memory_id, k.partner_id, false
+    FROM kept_apart AS k
+    INNER JOIN memories AS m ON m.namespace_id = k.namespace_id AND m.id = k.memory_id
+    INNER JOIN memories AS p ON p.namespace_id = k.namespace_id AND p.id = k.partner_id
+    WHERE k.namespace_id = $namespace_id
+        AND k.memory_id IN (SELECT unnest($ids::TEXT[]))
+        AND k.partner_id IN (SELECT unnest($ids::TEXT[]))
+        AND k.content_digest = sha256(m.content)
+        AND k.partner_digest = sha256(p.content)
+)
+GROUP BY one, other
+ORDER BY one, other

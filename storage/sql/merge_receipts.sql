@@ -12,18 +12,6 @@ FROM merge_receipts
 WHERE plan_id = $plan_id AND canonical_id IN (SELECT unnest($ids::TEXT[]))
 GROUP BY canonical_id
 
--- name: find_marks
-SELECT k.memory_id, k.partner_id
-FROM kept_apart AS k
-INNER JOIN memories AS m ON m.namespace_id = k.namespace_id AND m.id = k.memory_id
-INNER JOIN memories AS p ON p.namespace_id = k.namespace_id AND p.id = k.partner_id
-WHERE k.namespace_id = $namespace_id
-    AND k.memory_id IN (SELECT unnest($ids::TEXT[]))
-    AND k.partner_id IN (SELECT unnest($ids::TEXT[]))
-    AND k.content_digest = sha256(m.content)
-    AND k.partner_digest = sha256(p.content)
-ORDER BY k.memory_id, k.partner_id
-
 -- name: read_adoptions
 SELECT r.receipt_id, r.plan_id, r.run_id, r.canonical_id, r.revision, r.losers, r.figures, r.applied_at
 FROM merge_receipts AS r

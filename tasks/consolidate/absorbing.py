@@ -133,9 +133,7 @@ def _stage_absorption(
         mirror_edges(stage.memories[name], stage, inside, at)
 
 
-def mirror_edges(
-    staged: Staged, stage: MergeStage, inside: Collection[str], at: datetime
-) -> None:
+def mirror_edges(staged: Staged, stage: MergeStage, inside: Collection[str], at: datetime) -> None:
     """Give a neighbour of the memories `inside` the edges that mirror theirs, and no other."""
     before = staged.current
     own = [edge for edge in before.relations if edge.target_id not in inside]

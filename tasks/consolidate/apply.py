@@ -14,29 +14,27 @@ from storage.errors import FenceLostError, PlanRefusedError, StorageError, Store
 from storage.leases import Lease, keep_lease
 from storage.merging import Dealt, PendingMerge, list_pending, record_outcomes
 from storage.plans import PlanHeader
+from tasks.consolidate.linking import link_conflicts
 from tasks.consolidate.recording import Author, Ledger, open_ledger
+from tasks.consolidate.seed import SEED_PROFILE
+from tasks.consolidate.summarising import refine_plan
 from tasks.duplicate_texts import PROFILE
-from tasks.requests import Clock, OnBatch
+from tasks.policies import ConsolidatePolicy
+from tasks.requests import Clock, JobRequest, OnBatch
 from tasks.rules.clusters import MAX_LOSERS
 
 _CHANGED, _CANONICAL_CHANGED, _APPLIED = "changed_since_plan", "canonical_changed", "applied"
 
 
 def apply_consolidation(
-    store: Store,
-    plan: PlanHeader,
-    lease: Lease,
-    *,
-    clock: Clock,
-    on_batch: OnBatch | None = None,
+    request: JobRequest, plan: PlanHeader, lease: Lease, on_batch: OnBatch | None = None
 ) -> dict[str, int]:
     """Execute a stored plan: every loser gets its outcome, merged ones a receipt.
 
     Args:
-        store: The store; no lock may be held.
+        request: What was asked for; its clock is wall time, for the lease and the receipts.
         plan: The header of the stored plan.
         lease: The lease of the run, checked and prolonged in every transaction.
-        clock: Wall time, for the lease and the receipts.
         on_batch: Told how many decisions were dealt with, after each transaction.
 
     Returns:
@@ -47,8 +45,30 @@ def apply_consolidation(
         FenceLostError: Another run took over the lease; nothing more was written.
         StoreBusyError: The store's lock was not free in time.
     """
-    if plan.profile != PROFILE:
-        raise PlanRefusedError(plan.plan_id, "profile")
+    policy = ConsolidatePolicy.model_validate(plan.policy)
+    _check_profile(plan, policy)
+    store = request.handle()
+    _merge_all(store, plan, lease, clock=request.clock, on_batch=on_batch)
+    figures: dict[str, int] = {}
+    if policy.conflict_mode != "report":
+        is_marking = policy.conflict_mode == "mark"
+        figures |= link_conflicts(store, plan, lease, is_marking=is_marking, clock=request.clock)
+    if policy.refine:
+        figures |= refine_plan(request, plan, policy, lease)
+    return figures
+
+
+def _check_profile(plan: PlanHeader, policy: ConsolidatePolicy) -> None:
+    if policy.profile != SEED_PROFILE:
+        if plan.profile != PROFILE:
+            raise PlanRefusedError(plan.plan_id, "profile")
+    elif not policy.allow_seed_profile:
+        raise PlanRefusedError(plan.plan_id, "allow_seed_profile")
+
+
+def _merge_all(
+    store: Store, plan: PlanHeader, lease: Lease, *, clock: Clock, on_batch: OnBatch | None
+) -> None:
     size = plan.batch_size
     while True:
         try:
@@ -62,7 +82,7 @@ def apply_consolidation(
                 continue
             done = _fail_next(store, plan, lease, error, clock=clock())
         if done == 0:
-            return {}
+            return
         if on_batch is not None:
             on_batch(done)
 
@@ -81,9 +101,7 @@ def _context(plan: PlanHeader, lease: Lease, clock: datetime) -> ApplyContext:
     return ApplyContext(plan.plan_id, lease.holder, plan.namespace_id, plan.now, clock)
 
 
-def _apply_next(
-    store: Store, plan: PlanHeader, lease: Lease, *, size: int, clock: datetime
-) -> int:
+def _apply_next(store: Store, plan: PlanHeader, lease: Lease, *, size: int, clock: datetime) -> int:
     with store.write() as writer:
         keep_lease(writer, lease, clock=clock)
         context = _context(plan, lease, clock)

@@ -4,15 +4,15 @@ Source: spec/consolidate.md R45.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 
 from storage import Store, StoreReader
 from storage.errors import AdmissionError, MaintenanceError, MemoryNotFoundError
-from storage.merge_receipts import find_marks
-from storage.models import MemoryRecord, Namespace, RelationKind, Status
+from storage.merge_facts import JoinedPair, find_kept_apart
+from storage.models import MemoryRecord, Namespace, Status
 from storage.namespaces import find_namespace
 from storage.records import read_records
 from tasks.consolidate.recording import Author, open_ledger
@@ -21,9 +21,6 @@ from tasks.rules.pairs import FEWEST_TOKENS, PairResult, judge_pair, reaches_ove
 from tasks.rules.prepared import Prepared, prepare
 
 _FEWEST = 2
-_JOINING = frozenset(
-    {RelationKind.SUPERSEDES, RelationKind.SUPERSEDED_BY, RelationKind.CONFLICTS_WITH}
-)
 
 
 class MergeRefusedError(MaintenanceError):
@@ -115,28 +112,23 @@ def _read_members(
 def _check_pairs(
     reader: StoreReader, namespace_id: int, members: Sequence[MemoryRecord], *, force: bool
 ) -> None:
-    marks = find_marks(reader, namespace_id, [one.id for one in members])
+    kept = find_kept_apart(reader, namespace_id, [one.id for one in members])
     prepared = {
         one.id: prepare(one.content, kind=one.kind, namespace_id=namespace_id) for one in members
     }
     for left, right in combinations(members, 2):
-        reasons = [*_list_lasting(left, right)]
-        is_marked = (min(left.id, right.id), max(left.id, right.id)) in marks
+        ids = min(left.id, right.id), max(left.id, right.id)
+        joined = kept.get(ids, JoinedPair(is_related=False, is_marked=False))
+        # No force overrides these (R41).
+        reasons = ["expiry"] if left.expires_at != right.expires_at else []
+        reasons += ["related"] if joined.is_related else []
         if force:
             reasons += [] if _is_alike(prepared[left.id], prepared[right.id]) else ["below"]
         else:
-            reasons += ["kept_apart"] if is_marked else []
+            reasons += ["kept_apart"] if joined.is_marked else []
             reasons += _list_guards(prepared[left.id], prepared[right.id])
         if reasons:
             raise MergeRefusedError((left.id, right.id), reasons)
-
-
-def _list_lasting(left: MemoryRecord, right: MemoryRecord) -> Iterator[str]:
-    """List what no force overrides (R41)."""
-    if left.expires_at != right.expires_at:
-        yield "expiry"
-    if any(edge.target_id == right.id and edge.kind in _JOINING for edge in left.relations):
-        yield "related"
 
 
 def _list_guards(left: Prepared, right: Prepared) -> list[str]:

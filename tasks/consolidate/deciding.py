@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from tasks.consolidate.findings import PASSING, Findings, JudgedPair
+from tasks.consolidate.findings import Findings
+from tasks.consolidate.pairs import PASSING, JudgedPair
 from tasks.rules.clusters import Clustering, add_copies, form_clusters, judge_lineages
 from tasks.rules.pairs import PairResult, judge_pair
 from tasks.rules.prepared import Prepared, prepare

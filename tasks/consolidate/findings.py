@@ -6,7 +6,7 @@ Source: spec/consolidate.md R40-R43.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from storage import StoreReader
 from storage.candidates import Found, gather_candidates
@@ -17,30 +17,12 @@ from storage.merge_facts import (
     read_facts,
     read_lineage_texts,
 )
+from tasks.consolidate.events import propose_replacements
+from tasks.consolidate.pairs import PASSING, JudgedPair
+from tasks.consolidate.semantic import SemanticFindings, take_semantic_pairs
 from tasks.duplicate_texts import PROFILE
-
-PASSING = frozenset({"exact", "near", "semantic"})
-
-
-class JudgedPair(NamedTuple):
-    """A pair, the older memory first, and what was found about it."""
-
-    memory_id: str
-    partner_id: str
-    result: str
-    reasons: tuple[str, ...]
-    conflict_class: str | None
-    shared: int
-    union_size: int
-
-    @property
-    def ids(self) -> tuple[str, str]:
-        """Both memories."""
-        return self.memory_id, self.partner_id
-
-    def refuse(self, reason: str) -> "JudgedPair":
-        """Give a passing pair as one that is listed, and not merged."""
-        return self._replace(result="similar", reasons=(*self.reasons, reason))
+from tasks.rules.supersession import Proposal
+from tasks.stale_siblings import StaleSibling, find_stale_siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +34,12 @@ class Findings:
         pairs: All judged pairs but those that have nothing to do with one another.
         copies: Copy to representative: equal texts of which one stands for all.
         series: Kind of key, a memory, number of texts: groups with too many values to contradict.
-        facts: Decision facts of every memory that may merge, by id.
-        order: The same memories by (created_at, id).
+        facts: Decision facts of every memory that may merge, or contradicts another, by id.
+        order: Those that may merge, by (created_at, id).
         lineages: Texts that merged memories stand for.
         texts: The contents of memories that have a lineage, and of those they pass with.
+        siblings: Active memories that still say what a superseded one said.
+        proposals: By pair, which of two contradicting memories may replace the other.
     """
 
     visible: int
@@ -66,15 +50,23 @@ class Findings:
     order: list[str]
     lineages: list[LineageText]
     texts: Mapping[str, str]
+    siblings: list[StaleSibling]
+    proposals: Mapping[tuple[str, str], Proposal]
 
 
 def read_findings(
-    reader: StoreReader, namespace_id: int, found: Found, *, now: datetime
+    reader: StoreReader,
+    namespace_id: int,
+    found: Found,
+    semantic: SemanticFindings,
+    *,
+    now: datetime,
 ) -> Findings:
     """Read what is known of the found pairs and of the memories in them."""
     candidates = gather_candidates(reader, namespace_id, profile=PROFILE, now=now)
     candidates.take_pairs(found)
     pairs = [_read_pair(row) for row in candidates.list_verdicts().to_pylist()]
+    pairs += take_semantic_pairs(reader, namespace_id, semantic, pairs)
     listed = candidates.list_copies().to_pylist()
     copies = {row["memory_id"]: row["representative_id"] for row in listed}
     in_pairs = {name for pair in pairs if pair.result in PASSING for name in pair.ids}
@@ -87,15 +79,19 @@ def read_findings(
         if pair.result in PASSING and not merged.isdisjoint(pair.ids)
         for name in pair.ids
     }
+    contradicting = {name for pair in pairs if pair.result == "conflict" for name in pair.ids}
+    facts = _by_id(read_facts(reader, namespace_id, involved | contradicting).to_pylist())
     return Findings(
         visible=count_visible(reader, namespace_id, now=now),
         pairs=pairs,
         copies=copies,
         series=candidates.list_series(),
-        facts=_by_id(read_facts(reader, namespace_id, involved).to_pylist()),
+        facts=facts,
         order=candidates.sort_members(involved),
         lineages=lineages,
         texts=read_contents(reader, namespace_id, beside),
+        siblings=find_stale_siblings(reader, namespace_id, now=now),
+        proposals=propose_replacements(reader, namespace_id, pairs),
     )
 
 

@@ -19,9 +19,7 @@ from tasks.rules.prepared import Prepared, prepare
 _PAIRS_AT_ONCE = 20_000
 
 
-def judge_open_pairs(
-    store: Store, namespace_id: int, limits: Limits, *, now: datetime
-) -> Found:
+def judge_open_pairs(store: Store, namespace_id: int, limits: Limits, *, now: datetime) -> Found:
     """Find the pairs of a namespace and judge those that no run has judged.
 
     Args:

@@ -72,9 +72,7 @@ class Histories:
         return known.relations if known is not None else ()
 
 
-def read_histories(
-    reader: StoreReader, namespace_id: int, receipt: MergeReceipt
-) -> Histories:
+def read_histories(reader: StoreReader, namespace_id: int, receipt: MergeReceipt) -> Histories:
     """Read what the members of a merge were before it."""
     revisions = {name: revision - 1 for name, revision in receipt.losers.items()}
     revisions[receipt.canonical_id] = int(receipt.figures["former_revision"])
@@ -179,9 +177,7 @@ def _revert(before: MemoryRecord, receipt: MergeReceipt, former: MemoryState) ->
 
 def _shed(before: MemoryRecord, left: tuple[str, ...], at: datetime) -> dict[str, Any]:
     """Keep the values, but for what says whom the canonical stands for."""
-    metadata = {
-        key: value for key, value in before.metadata.items() if key not in RESERVED_KEYS
-    }
+    metadata = {key: value for key, value in before.metadata.items() if key not in RESERVED_KEYS}
     return {"metadata": metadata | (describe_sources(left, at) if left else {})}
 
 
