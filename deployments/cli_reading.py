@@ -1,15 +1,13 @@
-"""The verbs that read the store: recall, doctor."""
+"""The verb that reads the store as a host does: recall."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from deployments import render
-from deployments.desk import EXIT_DONE, EXIT_FAILED, Desk, Now, Where
+from deployments.desk import EXIT_DONE, Desk, Now, Where
 from deployments.options import parse_choice, parse_moment, parse_selector
 from flows.edge import choose_embedder, new_event_id, read_clock
-from storage.invariants import check_invariants
 from storage.models import DEFAULT_NAMESPACE
 from tasks.contexts import record_uses
 from tasks.fusion import CONVEX_45, RRF_K60
@@ -57,18 +55,3 @@ def recall_(
     value = {"hits": hits, "semantic": found.semantic}
     desk.output.emit(value, lambda console: render.render_hits(console, hits))
     return EXIT_DONE
-
-
-@reading_app.command()
-def doctor(
-    ctx: typer.Context,
-    check: Annotated[  # noqa: ARG001 - the only mode so far, named for the repairs to come
-        bool, typer.Option("--check", help="only check, which is the default")
-    ] = True,
-) -> int:
-    """Check what must always hold in the store; nothing is changed."""
-    desk: Desk = ctx.obj
-    with desk.open().read() as reader:
-        checks = [asdict(one) for one in check_invariants(reader)]
-    desk.output.emit({"checks": checks}, lambda console: render.render_checks(console, checks))
-    return EXIT_FAILED if any(one["broken"] for one in checks) else EXIT_DONE

@@ -222,16 +222,6 @@ def render_hits(console: Console, hits: Sequence[Mapping[str, Any]]) -> None:
     console.print(table)
 
 
-def render_checks(console: Console, checks: Sequence[Mapping[str, Any]]) -> None:
-    """Print what was checked and what breaks it."""
-    table = make_table("check", "broken", "such as")
-    for check in checks:
-        style = "red" if check["broken"] else ""
-        examples = Text(", ".join(check["examples"]))
-        table.add_row(check["name"], str(check["broken"]), examples, style=style)
-    console.print(table)
-
-
 def _figures(found: int, applied: int, skipped: Mapping[str, int], failed: int) -> str:
     parts = {"applied": applied, **skipped, "failed": failed}
     shown = [f"{name} {count}" for name, count in parts.items() if count]

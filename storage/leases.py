@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 
 from storage.digests import lease_key
 from storage.errors import ConflictError, FenceLostError, LeaseHeldError
-from storage.gateway import StoreWriter
+from storage.gateway import StoreReader, StoreWriter
 from storage.instants import format_instant
 from storage.namespaces import StoredNamespace
 from storage.queries import read_statements
+from storage.run_errors import RunCancelledError
 from storage.stores import read_store_id
 
 _SQL = read_statements("storage.sql", "leases")
@@ -37,6 +38,18 @@ class Lease:
     holder: str
     fence: int
     ttl_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease that has a holder, as its row says."""
+
+    lease_key: str
+    namespace_id: int
+    job: str
+    holder: str
+    fence: int
+    expires_at: datetime
 
 
 def acquire_lease(  # noqa: PLR0913 - a grant has this many facts
@@ -79,17 +92,50 @@ def _is_excluded(job: str, other: str, *, is_near: bool, is_own: bool) -> bool:
     return not is_own and both <= _SHARING and bool(both & _STORE_WIDE)
 
 
-def keep_lease(writer: StoreWriter, lease: Lease, *, clock: datetime) -> None:
+def keep_lease(
+    writer: StoreWriter, lease: Lease, *, clock: datetime, is_committed: bool = False
+) -> None:
     """Check the lease and prolong it; the first statement of every transaction of a run.
+
+    Args:
+        writer: The open transaction.
+        lease: The lease of the run.
+        clock: Wall time.
+        is_committed: The run is past its commit point: it finishes, whoever asks it to end.
 
     Raises:
         FenceLostError: Another run took the lease over.
+        RunCancelledError: Somebody asked the run to end.
     """
     expires_at = _expiry(clock, lease.ttl_s)
     params = {"clock": clock, "expires_at": expires_at, "holder": lease.holder}
     owner = {"lease_key": lease.lease_key, "lease_fence": lease.fence}
     if writer.execute(_SQL["keep_lease"], owner | params) != 1:
         raise FenceLostError(fence=lease.fence)
+    if not is_committed and is_cancel_requested(writer, lease):
+        raise RunCancelledError
+
+
+def is_cancel_requested(reader: StoreReader, lease: Lease) -> bool:
+    """Tell whether somebody asked the holder of a lease to end."""
+    owner = {"lease_key": lease.lease_key, "lease_fence": lease.fence}
+    return bool(reader.rows(_SQL["is_cancel_requested"], owner)[0][0])
+
+
+def request_cancel(writer: StoreWriter, *, job: str | None = None, clock: datetime) -> int:
+    """Ask the holders of live leases to end, of one job or all; count those that were not asked."""
+    return writer.execute(_SQL["request_cancel"], {"job": job, "clock": clock})
+
+
+def list_held(reader: StoreReader) -> list[HeldLease]:
+    """List the leases that have a holder, live or not."""
+    return [HeldLease(*row) for row in reader.rows(_SQL["list_held"])]
+
+
+def free_expired(writer: StoreWriter, held: HeldLease, *, clock: datetime) -> bool:
+    """Give an expired lease back for a holder that did not; False: it is live, or another's."""
+    params = {"lease_key": held.lease_key, "lease_fence": held.fence, "clock": clock}
+    return writer.execute(_SQL["free_expired"], params) == 1
 
 
 def release_lease(writer: StoreWriter, lease: Lease, *, clock: datetime) -> None:

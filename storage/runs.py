@@ -1,7 +1,7 @@
 """Runs: one row per attempt of a job on a namespace, with one final outcome."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,13 +15,24 @@ _SQL = read_statements("storage.sql", "runs")
 Mode = Literal["plan", "apply"]
 Trigger = Literal["manual", "schedule"]
 Outcome = Literal[
-    "applied", "planned", "unchanged", "skipped_busy", "refused", "abandoned", "partial", "failed"
+    "applied",
+    "planned",
+    "unchanged",
+    "skipped_busy",
+    "skipped_missed",
+    "refused",
+    "abandoned",
+    "partial",
+    "failed",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """What is known when a run begins; `now` is the decision clock, `started_at` wall time."""
+    """What is known when a run begins; `now` is the decision clock, `started_at` wall time.
+
+    `slot` is the planned start of a scheduled run, `slot_day` its local date where that is the key.
+    """
 
     run_id: str
     job: str
@@ -31,6 +42,8 @@ class RunStart:
     now: datetime
     started_at: datetime
     flow_run_id: str | None = None
+    slot: datetime | None = None
+    slot_day: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,24 @@ class RunEnd:
     figures: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StaleRun:
+    """A run that nobody will end any more."""
+
+    run_id: str
+    job: str
+    started_at: datetime
+    flow_run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRunTrace:
+    """Whether a run of a flow run holds a live lease, and when the last of them was seen."""
+
+    is_alive: bool
+    last_seen_at: datetime
+
+
 def begin_run(writer: StoreWriter, start: RunStart, *, lease_fence: int) -> None:
     """Store the row of a run that holds its lease, and settle what a killed run left."""
     writer.execute(_SQL["insert_run"], _start(start) | _open_end() | {"lease_fence": lease_fence})
@@ -58,7 +89,7 @@ def begin_run(writer: StoreWriter, start: RunStart, *, lease_fence: int) -> None
 
 
 def record_skipped(writer: StoreWriter, start: RunStart, end: RunEnd) -> None:
-    """Store the row of a run that never got its lease."""
+    """Store the row of a run that never got its lease, or never asked for it."""
     params = _start(start) | _end(end) | {"lease_fence": None, "ended_at": start.started_at}
     writer.execute(_SQL["insert_run"], params)
 
@@ -71,6 +102,29 @@ def note_plan(writer: StoreWriter, run_id: str, plan_id: str) -> None:
 def finish_run(writer: StoreWriter, run_id: str, end: RunEnd, *, clock: datetime) -> None:
     """Write the final outcome of a run, once."""
     writer.execute(_SQL["finish_run"], _end(end) | {"run_id": run_id, "ended_at": clock})
+
+
+def is_running(reader: StoreReader, run_id: str) -> bool:
+    """Tell whether a run has no outcome yet."""
+    return bool(reader.rows(_SQL["is_running"], {"run_id": run_id})[0][0])
+
+
+def list_stale(reader: StoreReader, *, clock: datetime) -> list[StaleRun]:
+    """List the runs without an outcome whose lease is no longer theirs, or has run out."""
+    return [StaleRun(*row) for row in reader.rows(_SQL["list_stale"], {"clock": clock})]
+
+
+def abandon_run(writer: StoreWriter, run_id: str, *, clock: datetime) -> bool:
+    """Settle a run whose process is gone; False: it has an outcome, or holds a live lease."""
+    return writer.execute(_SQL["abandon_run"], {"run_id": run_id, "clock": clock}) == 1
+
+
+def trace_flow_runs(
+    reader: StoreReader, flow_run_ids: list[str], *, clock: datetime
+) -> dict[str, FlowRunTrace]:
+    """Read what flow runs left in the store; those without a row are absent."""
+    rows = reader.rows(_SQL["trace_flow_runs"], {"ids": flow_run_ids, "clock": clock})
+    return {name: FlowRunTrace(is_alive, seen_at) for name, is_alive, seen_at in rows}
 
 
 def list_runs(reader: StoreReader, *, limit: int) -> list[dict[str, Any]]:
@@ -91,7 +145,7 @@ def read_run(reader: StoreReader, run_id: str) -> dict[str, Any]:
 
 
 def read_last_code(reader: StoreReader, namespace_id: int, job: str) -> str | None:
-    """Read the code of the last run of a job on a namespace that has ended."""
+    """Read the code of the last run of a job on a namespace that was more than skipped."""
     params = {"namespace_id": namespace_id, "job": job}
     rows = reader.rows(_SQL["read_last_code"], params)
     return rows[0][0] if rows else None
@@ -109,8 +163,7 @@ def last_runs(reader: StoreReader) -> dict[str, dict[str, Any]]:
 
 
 def _start(start: RunStart) -> dict[str, object]:
-    names = ("run_id", "job", "namespace_id", "mode", "trigger", "flow_run_id", "now", "started_at")
-    return {name: getattr(start, name) for name in names}
+    return asdict(start)
 
 
 def _end(end: RunEnd) -> dict[str, object]:

@@ -6,7 +6,6 @@ The same driver serves the flows, which pass a `call` that makes a Prefect task 
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from storage.errors import LeaseHeldError
 from storage.leases import Lease
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import StoredNamespace
@@ -25,7 +24,6 @@ from tasks.stages import (
     finish_stage,
     guard_stage,
     plan_stage,
-    skip_stage,
 )
 
 P = ParamSpec("P")
@@ -128,10 +126,7 @@ def _run_target(
         return _result(request, target, run_id, end)
     lease = call(begin_stage, request, target, run_id)
     if not isinstance(lease, Lease):
-        end = end_with_error(lease, None)
-        if isinstance(lease, LeaseHeldError):
-            call(skip_stage, request, target, run_id, end)
-        return _result(request, target, run_id, end, error=lease)
+        return _result(request, target, run_id, end_with_error(lease, None), error=lease)
     if direct is not None:
         return _perform_target(request, target, lease, job=direct, call=call, on_batch=on_batch)
     plan: PlanHeader | None = None

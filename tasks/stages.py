@@ -5,14 +5,22 @@ directly and a flow calls the same ones as Prefect tasks.
 """
 
 from dataclasses import replace
-from datetime import datetime
 
-from storage import open_store
+from storage import StoreReader, StoreWriter, open_store
+from storage.control import read_phase
 from storage.epochs import enter_epoch
-from storage.errors import AdmissionError, LeaseHeldError, PlanRefusedError, StoreBusyError
+from storage.errors import (
+    AdmissionError,
+    LeaseHeldError,
+    MaintenanceError,
+    PlanRefusedError,
+    StoreBusyError,
+)
+from storage.instants import format_instant
 from storage.leases import Lease, acquire_lease, keep_lease, release_lease
 from storage.namespaces import StoredNamespace, list_namespaces, read_namespace
 from storage.plans import PlanHeader, count_outcomes, has_receipt, read_plan, store_plan
+from storage.run_errors import SlotMissedError, StoreNotRunningError
 from storage.runs import (
     Mode,
     RunEnd,
@@ -22,10 +30,12 @@ from storage.runs import (
     note_plan,
     record_skipped,
 )
-from tasks.apply import apply_plan, guard_plan
+from storage.slots import has_settled_day, read_activation, read_last_settled
+from tasks.apply import guard_plan
 from tasks.jobs import DIRECT_JOBS, find_job
-from tasks.report import count_up, end_planned
+from tasks.report import count_up, end_planned, end_with_error
 from tasks.requests import JobRequest, OnBatch
+from tasks.rules.slots import find_day, judge_slot
 
 
 def find_targets(request: JobRequest) -> tuple[JobRequest, list[StoredNamespace]]:
@@ -64,19 +74,62 @@ def _select(stored: list[StoredNamespace], request: JobRequest) -> list[StoredNa
 
 def begin_stage(
     request: JobRequest, target: StoredNamespace, run_id: str
-) -> Lease | LeaseHeldError | StoreBusyError:
-    """Take the lease and open the run's row, or say why not: being busy is no fault."""
-    clock = request.clock()
+) -> Lease | MaintenanceError:
+    """Take the lease and open the run's row, or store why not: to be skipped is no fault.
+
+    Source: spec/maintenance.md 3.3; a store that stays locked gets no row.
+    """
+    start = _start(request, target, run_id)
     try:
         with request.handle().write() as writer:
-            lease = acquire_lease(
-                writer, target, request.job, holder=run_id, clock=clock, ttl_s=request.lease_ttl_s
-            )
-            begin_run(writer, _start(request, target, run_id, clock), lease_fence=lease.fence)
-            if request.job not in DIRECT_JOBS:
-                enter_epoch(writer, lease, clock=clock)
-    except (LeaseHeldError, StoreBusyError) as error:
+            skipped = _find_skip(writer, request, start)
+            if skipped is None:
+                try:
+                    return _grant(writer, request, target, start)
+                except LeaseHeldError as error:
+                    skipped = error
+            record_skipped(writer, start, end_with_error(skipped, None))
+            return skipped
+    except StoreBusyError as error:
         return error
+
+
+def _find_skip(
+    reader: StoreReader, request: JobRequest, start: RunStart
+) -> MaintenanceError | None:
+    """Say why a run needs no lease: a pause, a closed store, or a slot that was missed."""
+    phase = read_phase(reader, start.job)
+    if phase != "running":
+        return StoreNotRunningError(start.job, phase)
+    # A stored plan was chosen by a person, also where a scheduled run made it.
+    is_chosen = request.plan_id is not None or start.trigger == "manual"
+    if start.slot is None or is_chosen:
+        return None
+    interval_s, owner = request.interval_s or 0, start.namespace_id
+    missed = judge_slot(
+        start.slot,
+        last_settled=read_last_settled(reader, start),
+        is_day_settled=start.slot_day is not None and has_settled_day(reader, start),
+        activated_at=read_activation(reader, owner, start.job, interval_s=interval_s),
+        interval_s=interval_s,
+    )
+    return SlotMissedError(start.job, format_instant(start.slot), missed) if missed else None
+
+
+def _grant(
+    writer: StoreWriter, request: JobRequest, target: StoredNamespace, start: RunStart
+) -> Lease:
+    lease = acquire_lease(
+        writer,
+        target,
+        request.job,
+        holder=start.run_id,
+        clock=start.started_at,
+        ttl_s=request.lease_ttl_s,
+    )
+    begin_run(writer, start, lease_fence=lease.fence)
+    if request.job not in DIRECT_JOBS:
+        enter_epoch(writer, lease, clock=start.started_at)
     return lease
 
 
@@ -88,10 +141,10 @@ def plan_stage(request: JobRequest, target: StoredNamespace, lease: Lease) -> Pl
             keep_lease(writer, lease, clock=request.clock())
             note_plan(writer, lease.holder, request.plan_id)
             return read_plan(writer, request.plan_id)
-    job = find_job(request.job)
-    with store.read() as reader:
-        plan = job.plan(reader, request.policy, namespace=target, now=request.now)
-    if plan.header.planned or request.mode == "plan":
+    plan = find_job(request.job).make_plan(
+        store, request.policy, namespace=target, now=request.now
+    )
+    if plan.header.has_work or request.mode == "plan":
         with store.write() as writer:
             keep_lease(writer, lease, clock=request.clock())
             store_plan(writer, plan, clock=request.clock())
@@ -116,18 +169,16 @@ def apply_stage(
     request: JobRequest, plan: PlanHeader, lease: Lease, on_batch: OnBatch | None = None
 ) -> RunEnd:
     """Apply the stored plan and add up what became of it."""
-    store = request.handle()
-    allow = find_job(request.job).allow
-    apply_plan(store, plan, lease, allow=allow, clock=request.clock, on_batch=on_batch)
-    with store.read() as reader:
-        return count_up(plan, count_outcomes(reader, plan.plan_id, lease.holder))
+    figures = find_job(request.job).apply(request, plan, lease, on_batch)
+    with request.handle().read() as reader:
+        return count_up(plan, count_outcomes(reader, plan.plan_id, lease.holder), figures)
 
 
 def end_stage(plan: PlanHeader, mode: Mode) -> RunEnd | None:
     """End a run that has nothing to apply: a plan was asked for, or there is nothing to do."""
     if mode == "plan":
         return end_planned(plan)
-    if plan.planned == 0:
+    if not plan.has_work:
         return replace(count_up(plan, {}), plan_id=None)
     return None
 
@@ -139,13 +190,8 @@ def finish_stage(request: JobRequest, lease: Lease, end: RunEnd) -> None:
         release_lease(writer, lease, clock=request.clock())
 
 
-def skip_stage(request: JobRequest, target: StoredNamespace, run_id: str, end: RunEnd) -> None:
-    """Write the row of a run that did not get its lease."""
-    with request.handle().write() as writer:
-        record_skipped(writer, _start(request, target, run_id, request.clock()), end)
-
-
-def _start(request: JobRequest, target: StoredNamespace, run_id: str, clock: datetime) -> RunStart:
+def _start(request: JobRequest, target: StoredNamespace, run_id: str) -> RunStart:
+    slot, zone = request.slot, request.slot_zone
     return RunStart(
         run_id=run_id,
         job=request.job,
@@ -153,6 +199,8 @@ def _start(request: JobRequest, target: StoredNamespace, run_id: str, clock: dat
         mode=request.mode,
         trigger=request.trigger,
         now=request.now,
-        started_at=clock,
+        started_at=request.clock(),
         flow_run_id=request.flow_run_id,
+        slot=slot,
+        slot_day=find_day(slot, zone) if slot is not None and zone is not None else None,
     )

@@ -1,11 +1,11 @@
 -- name: insert_run
 INSERT INTO runs (
-    run_id, job, namespace_id, mode, trigger, flow_run_id, plan_id, now, lease_fence, outcome, code, error,
-    found, applied, skipped, failed, figures, started_at, ended_at, epoch
+    run_id, job, namespace_id, mode, trigger, slot, slot_day, flow_run_id, plan_id, now, lease_fence, outcome, code,
+    error, found, applied, skipped, failed, figures, started_at, ended_at, epoch
 )
 VALUES (
-    $run_id, $job, $namespace_id, $mode, $trigger, $flow_run_id, $plan_id, $now, $lease_fence, $outcome, $code,
-    $error, $found, $applied, $skipped, $failed, $figures, $started_at, $ended_at,
+    $run_id, $job, $namespace_id, $mode, $trigger, $slot, $slot_day, $flow_run_id, $plan_id, $now, $lease_fence,
+    $outcome, $code, $error, $found, $applied, $skipped, $failed, $figures, $started_at, $ended_at,
     (SELECT max(epoch) FROM epochs AS e WHERE e.namespace_id = $namespace_id AND e.job = $job)
 )
 
@@ -34,6 +34,38 @@ SET
     found = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id),
     applied = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id)
 WHERE namespace_id = $namespace_id AND job = $job AND outcome = 'running' AND run_id <> $run_id
+
+-- name: is_running
+SELECT count(*) > 0 FROM runs WHERE run_id = $run_id AND outcome = 'running'
+
+-- name: list_stale
+SELECT r.run_id, r.job, r.started_at, r.flow_run_id
+FROM runs AS r
+WHERE r.outcome = 'running' AND NOT EXISTS (
+    SELECT 1 FROM leases AS l WHERE l.holder = r.run_id AND l.expires_at > $clock
+)
+ORDER BY r.started_at, r.run_id
+
+-- name: abandon_run
+UPDATE runs
+SET
+    outcome = 'abandoned', code = 'process_ended', ended_at = $clock,
+    found = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id),
+    applied = (SELECT count(*) FROM apply_receipts AS a WHERE a.run_id = runs.run_id)
+WHERE run_id = $run_id AND outcome = 'running' AND NOT EXISTS (
+    SELECT 1 FROM leases AS l WHERE l.holder = runs.run_id AND l.expires_at > $clock
+)
+
+-- name: trace_flow_runs
+SELECT
+    r.flow_run_id,
+    bool_or(r.outcome = 'running' AND coalesce(l.expires_at > $clock, false)) AS is_alive,
+    max(coalesce(r.ended_at, l.expires_at, r.started_at)) AS last_seen_at
+FROM runs AS r
+LEFT JOIN leases AS l ON l.holder = r.run_id
+WHERE r.flow_run_id IN (SELECT unnest($ids::TEXT[]))
+GROUP BY r.flow_run_id
+ORDER BY r.flow_run_id
 
 -- name: list_runs
 SELECT
@@ -66,6 +98,8 @@ SELECT count(*) FROM runs WHERE settled_by = $run_id
 -- name: read_last_code
 SELECT code
 FROM runs
-WHERE namespace_id = $namespace_id AND job = $job AND outcome <> 'running'
+WHERE namespace_id = $namespace_id
+    AND job = $job
+    AND outcome NOT IN ('running', 'skipped_busy', 'skipped_missed')
 ORDER BY started_at DESC, run_id DESC
 LIMIT 1

@@ -1,8 +1,9 @@
 """refresh as a job: the work of a request on one namespace, and what it would do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from storage.epochs import enter_epoch
@@ -11,7 +12,13 @@ from storage.fresh import new_uuid
 from storage.history import History, read_history_of_store, settle_history
 from storage.identities import derive_authority
 from storage.index_errors import ConfigurationError, IndexUnreadableError
-from storage.leases import Lease, acquire_lease, keep_lease, release_lease
+from storage.leases import (
+    Lease,
+    acquire_lease,
+    is_cancel_requested,
+    keep_lease,
+    release_lease,
+)
 from storage.namespaces import StoredNamespace
 from storage.partitions import Partition
 from storage.runs import RunEnd, read_last_code
@@ -37,6 +44,7 @@ _BYTES_BESIDE_VECTOR = 1_024
 # A provider that is paid for has a budget even if the policy names none (DESIGN 10.20).
 _PAID_BUDGET = 4_096
 _PAID = "http"
+_CANCEL_POLL = timedelta(seconds=1)
 # What a preview works under: it writes nothing, so there is nothing to fence.
 _NO_LEASE = Lease("", -1, "refresh", "", 0, 0)
 
@@ -103,12 +111,29 @@ def _refresh(  # noqa: PLR0913 - who asks for what, and what was found for it
         last = read_last_code(writer, target.namespace_id, lease.job)
     work = _make_work(request, target, lease, partition, embedder)
     work.on_batch = on_batch
+    work.should_stop = _watch_cancel(work)
     done = _perform(work)
     if isinstance(done.error, IndexUnreadableError) and last == IndexUnreadableError.code:
         with _rebuild_lease(request, target, lease):
             work.settings = replace(work.settings, recreate_index=True)
             return _perform(work)
     return done
+
+
+def _watch_cancel(work: Work) -> Callable[[], bool]:
+    """Ask the lease, once a second at most, whether the run is to end before its commit point."""
+    asked_at: datetime | None = None
+
+    def should_stop() -> bool:
+        nonlocal asked_at
+        now = work.clock()
+        if asked_at is not None and now - asked_at < _CANCEL_POLL:
+            return False
+        asked_at = now
+        with work.store.read() as reader:
+            return is_cancel_requested(reader, work.lease)
+
+    return should_stop
 
 
 def _perform(work: Work) -> Performed:

@@ -33,6 +33,7 @@ from storage.publications import (
     stage_publication,
 )
 from storage.receipts import Receipt, insert_receipt
+from storage.run_errors import RunCancelledError
 from storage.runs import finish_run
 from storage.vectors import vector_schema
 from tasks.refresh.ending import end_refreshed
@@ -43,6 +44,7 @@ from tasks.refresh.work import Refreshed, Work
 _LOST = (
     CancelledError,
     FenceLostError,
+    RunCancelledError,
     SourceChangedError,
     PublicationLostError,
     IndexConflictError,
@@ -193,7 +195,7 @@ def prove(work: Work, seen: Observation, proof: Proof, ended: Refreshed) -> Rece
     work.on_step("before_receipt")
     clock = work.clock()
     with work.store.write() as writer:
-        keep_lease(writer, work.lease, clock=clock)
+        keep_lease(writer, work.lease, clock=clock, is_committed=True)
         if proof.publication is not None and proof.publication.phase != "verified":
             mark_verified(writer, proof.publication, clock=clock)
         receipt = _write_receipt(work, writer, seen, proof)

@@ -18,6 +18,7 @@ from tasks.refresh.rows import Prepared, collect_vectors, prepare
 from tasks.refresh.source import Token, View
 from tasks.refresh.verify import take_back, verify
 from tasks.refresh.work import Reason, Refreshed, Work
+from tasks.signals import hold_sigterm
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +202,13 @@ def _publish(work: Work, start: _Start, view: View, prepared: Prepared) -> Refre
         _own(work, prove(work, seen, proof, ended))
         return ended
     publication = stage(work, seen, view, prepared)
-    publish(work, publication, prepared)
-    _check_source(work, view, publication)
-    after = verify(work, publication)
-    ended = Refreshed("published", counts, affected=counts.published)
-    proof = replace(proof, publication=publication)
-    _own(work, prove(work, after, proof, ended), prepared)
+    with hold_sigterm():
+        publish(work, publication, prepared)
+        _check_source(work, view, publication)
+        after = verify(work, publication)
+        ended = Refreshed("published", counts, affected=counts.published)
+        proof = replace(proof, publication=publication)
+        _own(work, prove(work, after, proof, ended), prepared)
     return ended
 
 

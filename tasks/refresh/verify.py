@@ -26,7 +26,7 @@ def take_back(work: Work, publication: Publication) -> None:
         IndexConflictError: Another writer has moved the pointer since.
     """
     with work.store.write() as writer:
-        keep_lease(writer, work.lease, clock=work.clock())
+        keep_lease(writer, work.lease, clock=work.clock(), is_committed=True)
         invalidate(
             writer,
             publication,

@@ -3,29 +3,22 @@
 The ids of the cases are those of spec/maintenance.md 4.2; their instants are seconds after NOW.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime, timedelta
-from threading import Barrier
-from typing import Literal, NamedTuple, ParamSpec, TypeVar
+from datetime import timedelta
+from typing import Literal, NamedTuple
 
 import pytest
 from helpers.children import Child, start_child
 from helpers.rows import NOW
-from helpers.runs import dump_tables, request_job, run_one
+from helpers.runs import dump_tables
 
 from storage import Store, StoreWriter
 from storage.errors import FenceLostError, LeaseHeldError
 from storage.leases import Lease, acquire_lease, keep_lease, release_lease
 from storage.models import Namespace
 from storage.namespaces import ensure_namespace
-from storage.runs import list_runs
-from tasks.jobs import find_job
-from tasks.stages import begin_stage
 
-P = ParamSpec("P")
-R = TypeVar("R")
 ROUNDS = 50
 READ_LEASE = "SELECT lease_fence, holder, expires_at FROM leases WHERE lease_key = $lease_key"
 
@@ -144,31 +137,3 @@ def test_two_processes_that_ask_at_once_get_one_grant_a_round(store: Store) -> N
                 ask(child, number * 300)
             answers.append({child.hear() for child in pair})
     assert answers == [{str(number), "busy"} for number in range(1, ROUNDS + 1)]
-
-
-class AskTogether:
-    """Calls stages; whoever got its lease goes on only when all have asked."""
-
-    def __init__(self, runs: int) -> None:
-        self._asked = Barrier(runs, timeout=30)
-
-    def __call__(self, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        result = stage(*args, **kwargs)
-        if stage is begin_stage:
-            self._asked.wait()
-        return result
-
-
-def test_one_of_three_jobs_that_start_together_runs(store: Store, now: datetime) -> None:
-    """V32, with sweep as the job that excludes prune."""
-    call, jobs = AskTogether(3), ["prune", "prune", "sweep"]
-    requests = [
-        request_job(store, job=job, policy=find_job(job).policy_type(), now=now) for job in jobs
-    ]
-    with ThreadPoolExecutor(3) as pool:
-        results = list(pool.map(lambda request: run_one(request, call=call), requests))
-    outcomes = sorted(result.end.outcome for result in results)
-    assert outcomes == ["skipped_busy", "skipped_busy", "unchanged"]
-    with store.read() as reader:
-        stored = {run["run_id"]: run["outcome"] for run in list_runs(reader, limit=9)}
-    assert stored == {result.run_id: result.end.outcome for result in results}
