@@ -58,7 +58,7 @@ def merge(
 
 
 @merging_app.command()
-def restore(  # noqa: PLR0913 - three ways to name memories, and how
+def restore(
     ctx: typer.Context,
     ids: SomeIds = None,
     run: Annotated[str | None, typer.Option(help="give back all that this run took")] = None,

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
+from deployments.render_pairs import render_pairs
+from deployments.tables import make_table
 from storage.instants import format_instant
 from storage.models import format_namespace
 from tasks.importing import ImportReport
@@ -81,7 +82,7 @@ def render_plan(console: Console, plan: Mapping[str, Any], *, shown: int) -> Non
     reasons = ", ".join(f"{reason} {count}" for reason, count in plan["reasons"].items())
     carried = f", carrying {plan['carried']} superseded ancestors" if plan["carried"] else ""
     console.print(
-        f"would remove {total} memories ({reasons}){carried}; {visible} are visible"
+        f"would {_verb(plan)} {total} memories ({reasons}){carried}; {visible} are visible"
         if total
         else f"nothing to do; {visible} memories are visible"
     )
@@ -91,10 +92,15 @@ def render_plan(console: Console, plan: Mapping[str, Any], *, shown: int) -> Non
         _render_decisions(console, plan["decisions"][:shown])
         if total > shown:
             console.print(f"… and {total - shown} more (memtend show {plan['plan_id']} --rows 0)")
+    render_pairs(console, plan.get("pairs", ()), shown=shown)
     kept = {name: count for name, count in plan["counters"].items() if count}
     console.print("counters: " + ", ".join(f"{name} {count}" for name, count in kept.items()))
     if any(decision.get("outcome") is None for decision in plan["decisions"]):
         console.print(f"apply it: memtend run {plan['job']} --plan {plan['plan_id']}")
+
+
+def _verb(plan: Mapping[str, Any]) -> str:
+    return "merge" if "pairs" in plan else "remove"
 
 
 def _render_decisions(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
@@ -138,12 +144,20 @@ def explain_why(facts: Mapping[str, Any]) -> str:
             f"kept for {facts['hard_delete_after_days']} d"
         )
     else:
-        text = age
+        text = explain_merge(facts) or age
     if facts.get("carries"):
         text += f", carries {', '.join(facts['carries'])}"
     if facts.get("clock_anomaly"):
         text += ", clock anomaly"
     return text
+
+
+def explain_merge(facts: Mapping[str, Any]) -> str:
+    """Say in one line what a memory is merged into; nothing for other decisions."""
+    if "canonical_id" not in facts:
+        return ""
+    tokens = f", {facts['shared']} of {facts['union']} tokens" if "shared" in facts else ""
+    return f"into {facts['canonical_id']}{tokens}"
 
 
 def _read(facts: Mapping[str, Any]) -> str:
@@ -226,11 +240,6 @@ def _figures(found: int, applied: int, skipped: Mapping[str, int], failed: int) 
     parts = {"applied": applied, **skipped, "failed": failed}
     shown = [f"{name} {count}" for name, count in parts.items() if count]
     return f"found {found}" + (f": {', '.join(shown)}" if shown else "")
-
-
-def make_table(*columns: str | Column) -> Table:
-    """Make a table in the house style."""
-    return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _name(title: str) -> Column:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from deployments.render import make_table
+from deployments.tables import make_table
 from storage.instants import format_instant
 from storage.models import format_namespace
 

@@ -1,50 +1,94 @@
 """What the job flows share: from form to request, from results to a Prefect state."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from prefect.client.schemas.objects import State
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Failed
 
+from flows.approval import settle_refused
 from flows.edge import choose_embedder, new_run_id, read_clock
-from flows.selector import NamespaceSelector
+from flows.selector import Approval, NamespaceSelector
+from storage import open_store
+from storage.flow_runs import list_runs_of
 from storage.instants import to_utc
+from storage.models import Namespace, format_namespace
 from storage.runs import Mode, Trigger
 from storage.settings import Settings
+from tasks.artifacts import report_results
 from tasks.inline import run_job
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy
-from tasks.report import describe_error
+from tasks.report import RunResult, describe_error
 from tasks.requests import JobRequest
-from tasks.steps import TaskCall, end_state, report_results
+from tasks.steps import MAX_TASK_RUNS, TaskCall, end_state
+
+_STAGES = 5  # of one approved plan: begin, plan, guard, apply, finish
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobForm:
     """The parameters of a job flow, apart from its policy."""
 
     store: str
-    namespace: NamespaceSelector | None
     mode: Mode
     now: datetime | None
-    limits: SafetyLimits
-    plan_id: str | None
-    confirm_plan_id: str | None
     trigger: Trigger
+    namespace: NamespaceSelector | None = None
+    limits: SafetyLimits = field(default_factory=SafetyLimits)
+    plan_id: str | None = None
+    confirm_plan_id: str | None = None
+    approval: Approval = "refuse"
+
+
+def name_run() -> str:
+    """Name a run after its job, namespace and mode."""
+    given: dict[str, Any] = flow_run.parameters
+    chosen = given.get("namespace")
+    where = "all"
+    if chosen is not None:
+        where = format_namespace(NamespaceSelector.model_validate(chosen).namespace())
+    return f"{flow_run.flow_name} {where} {given.get('mode', '')}".rstrip()
 
 
 def run_flow(job: str, policy: Policy, form: JobForm) -> State:
     """Run a job inside its flow; errors become the state, their text is never a stranger's."""
     try:
-        results = run_job(_request(job, policy, form), call=TaskCall())
-        report_results(job, results)
+        request = _request(job, policy, form)
+        # Only the run of a deployment can be started again after its wait.
+        if form.approval == "refuse" or form.mode == "plan" or deployment.id is None:
+            return end_state(_run_once(request, MAX_TASK_RUNS))
+        results = _read_earlier(request) or _run_once(request, MAX_TASK_RUNS - _STAGES)
+        timeout_s = Settings.from_env(os.environ).approval_timeout_s
+        apply = partial(_run_once, task_runs=_STAGES)
+        return end_state(settle_refused(request, results, timeout_s=timeout_s, apply=apply))
     except Exception as error:  # noqa: BLE001 - an exception's text would reach Prefect's database
         said = describe_error(error)
         return Failed(name="failed", message=str(said["message"]))
-    return end_state(results)
+
+
+def _run_once(request: JobRequest, task_runs: int) -> list[RunResult]:
+    call = TaskCall(request.job, task_runs)
+    results = run_job(request, call=call, on_batch=call.progress.advance)
+    report_results(request, results)
+    return results
+
+
+def _read_earlier(request: JobRequest) -> list[RunResult]:
+    """Read what this flow run did before it waited: the last run on each namespace."""
+    store = open_store(request.store, lock_wait_s=request.lock_wait_s)
+    with store.read() as reader:
+        ended = list_runs_of(reader, str(request.flow_run_id))
+    last: dict[Namespace, RunResult] = {}
+    for one in ended:
+        if one.end.plan_id is not None or one.namespace not in last:
+            last[one.namespace] = RunResult(one.run_id, one.job, one.namespace, one.end)
+    return list(last.values())
 
 
 def _request(job: str, policy: Policy, form: JobForm) -> JobRequest:
@@ -63,6 +107,7 @@ def _request(job: str, policy: Policy, form: JobForm) -> JobRequest:
         plan_id=form.plan_id,
         confirm_plan_id=form.confirm_plan_id,
         trigger=form.trigger,
+        slot=to_utc(scheduled) if form.trigger == "schedule" else None,
         flow_run_id=str(flow_run.id),
         lock_wait_s=settings.lock_wait_s,
         lease_ttl_s=settings.lease_ttl_s,

@@ -5,13 +5,12 @@ from datetime import datetime
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.driver import JobForm, run_flow
+from flows.driver import JobForm, name_run, run_flow
 from storage.runs import Mode, Trigger
 from tasks.janitor import JanitorPolicy
-from tasks.limits import SafetyLimits
 
 
-@flow(name="janitor", flow_run_name="janitor-{mode}", persist_result=False)
+@flow(name="janitor", flow_run_name=name_run, persist_result=False)
 def janitor(
     store: str = "",
     policy: JanitorPolicy = JanitorPolicy(),
@@ -28,5 +27,5 @@ def janitor(
         now: Decide as of this instant; absent: when the run was scheduled.
         trigger: What started the run; schedules say so themselves.
     """
-    form = JobForm(store, None, mode, now, SafetyLimits(), None, None, trigger)
+    form = JobForm(store=store, mode=mode, now=now, trigger=trigger)
     return run_flow("janitor", policy, form)

@@ -5,14 +5,13 @@ from datetime import datetime
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.driver import JobForm, run_flow
+from flows.driver import JobForm, name_run, run_flow
 from flows.selector import NamespaceSelector
 from storage.runs import Mode, Trigger
-from tasks.limits import SafetyLimits
 from tasks.policies import RefreshPolicy
 
 
-@flow(name="refresh", flow_run_name="refresh-{mode}", persist_result=False)
+@flow(name="refresh", flow_run_name=name_run, persist_result=False)
 def refresh(
     store: str = "",
     namespace: NamespaceSelector | None = None,
@@ -31,5 +30,5 @@ def refresh(
         now: Decide as of this instant; absent: when the run was scheduled.
         trigger: What started the run; schedules say so themselves.
     """
-    form = JobForm(store, namespace, mode, now, SafetyLimits(), None, None, trigger)
+    form = JobForm(store=store, namespace=namespace, mode=mode, now=now, trigger=trigger)
     return run_flow("refresh", policy, form)

@@ -1,8 +1,13 @@
-"""The parameters that every job flow shares, as form fields."""
+"""The parameters that job flows share, as form fields."""
+
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from storage.models import Namespace
+
+Approval = Literal["refuse", "suspend"]
+PlanId = Annotated[str, Field(pattern=r"^plan_[0-9a-f]{20}$")]
 
 
 class NamespaceSelector(BaseModel):

@@ -5,14 +5,14 @@ from datetime import datetime
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.driver import JobForm, run_flow
-from flows.selector import NamespaceSelector
+from flows.driver import JobForm, name_run, run_flow
+from flows.selector import Approval, NamespaceSelector, PlanId
 from storage.runs import Mode, Trigger
 from tasks.limits import SafetyLimits
 from tasks.policies import SweepPolicy
 
 
-@flow(name="sweep", flow_run_name="sweep-{mode}", persist_result=False)
+@flow(name="sweep", flow_run_name=name_run, persist_result=False)
 def sweep(
     store: str = "",
     namespace: NamespaceSelector | None = None,
@@ -20,8 +20,9 @@ def sweep(
     mode: Mode = "plan",
     now: datetime | None = None,
     limits: SafetyLimits = SafetyLimits(),
-    plan_id: str | None = None,
-    confirm_plan_id: str | None = None,
+    plan_id: PlanId | None = None,
+    confirm_plan_id: PlanId | None = None,
+    approval: Approval = "refuse",
     trigger: Trigger = "manual",
 ) -> State:
     """Delete what has expired, retire what nobody uses any more, purge old tombstones.
@@ -35,7 +36,18 @@ def sweep(
         limits: How much may go without a confirmation.
         plan_id: Apply this stored plan instead of making one.
         confirm_plan_id: Apply this stored plan although it is over a limit.
+        approval: What happens to a plan over a limit: refuse it, or suspend for a decision.
         trigger: What started the run; schedules say so themselves.
     """
-    form = JobForm(store, namespace, mode, now, limits, plan_id, confirm_plan_id, trigger)
+    form = JobForm(
+        store=store,
+        namespace=namespace,
+        mode=mode,
+        now=now,
+        limits=limits,
+        plan_id=plan_id,
+        confirm_plan_id=confirm_plan_id,
+        approval=approval,
+        trigger=trigger,
+    )
     return run_flow("sweep", policy, form)

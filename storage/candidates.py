@@ -133,6 +133,14 @@ class Candidates:
         """List the keys under which texts differ in too many ways: kind, a memory, its texts."""
         return self.reader.rows(_SQL["list_series"])
 
+    def find_serial_keys(self, numbers: Collection[int]) -> dict[int, set[tuple[str, int]]]:
+        """Find which of these texts are in a series, each with the keys of its series."""
+        found: dict[int, set[tuple[str, int]]] = {}
+        rows = self.reader.rows(_SQL["list_serial_keys"], {"numbers": list(numbers)})
+        for number, key_kind, key_hash in rows:
+            found.setdefault(number, set()).add((key_kind, key_hash))
+        return found
+
     def list_open_pairs(self) -> list[OpenPair]:
         """List the found pairs that have no verdict yet."""
         rows = self.reader.rows(_SQL["list_open_pairs"], self._owner)

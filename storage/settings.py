@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,7 +10,7 @@ DEFAULT_STORE = "memtend-store"
 
 
 class Settings(BaseModel):
-    """Where the store is, how long to wait for it, and which embedder it is searched with."""
+    """Where the store is, how long to wait for it, and which models work on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,6 +25,21 @@ class Settings(BaseModel):
         default="use",
         min_length=1,
         description="Embedder of the index: a built-in name, or module:factory",
+    )
+    refiner: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Who writes one text for several memories: openai, or module:factory",
+    )
+    scheduled_mode: Literal["plan", "apply"] = Field(
+        default="plan",
+        description="What scheduled runs of prune, sweep and consolidate do; apply: really remove",
+    )
+    approval_timeout_s: int = Field(
+        default=86_400,
+        ge=10,
+        le=2_592_000,
+        description="How long a plan over a limit waits for a decision, in seconds",
     )
 
     @classmethod

@@ -8,14 +8,15 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from prefect import task
-from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from storage.errors import InternalError, MaintenanceError
+from storage.plans import PlanHeader
 from storage.runs import Outcome
-from tasks.report import RunResult, find_worst, write_summary
+from tasks.artifacts import ProgressArtifact
+from tasks.report import RunResult, find_worst
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,12 +27,19 @@ _FAILURES: frozenset[Outcome] = frozenset({"failed", "refused"})
 class TaskCall:
     """Calls each stage as a task run, as long as the flow run's budget lasts."""
 
-    def __init__(self, budget: int = MAX_TASK_RUNS - 1) -> None:
-        """Keep one task run in reserve for the report."""
+    def __init__(self, job: str, budget: int) -> None:
+        """Begin with a budget of task runs; `progress` is told of each plan that is made."""
         self._left = budget
+        self.progress = ProgressArtifact(job)
 
     def __call__(self, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the stage; errors reach the caller either way."""
+        result = self._call(stage, *args, **kwargs)
+        if isinstance(result, PlanHeader):
+            self.progress.expect(result)
+        return result
+
+    def _call(self, stage: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         if self._left == 0:
             return stage(*args, **kwargs)
         self._left -= 1
@@ -54,13 +62,6 @@ def _veiled(stage: Callable[P, R]) -> Callable[P, R]:
             raise InternalError(type(error).__name__) from None
 
     return call
-
-
-def report_results(job: str, results: Sequence[RunResult]) -> None:
-    """Publish the summary of a flow run: figures and ids only."""
-    create_markdown_artifact(
-        key=f"memtend-{job}", markdown=write_summary(results), description=f"memtend {job}"
-    )
 
 
 def end_state(results: Sequence[RunResult]) -> State:

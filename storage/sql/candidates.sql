@@ -435,6 +435,13 @@ FROM series AS s
 INNER JOIN members AS m ON m.text_number = s.text_number
 ORDER BY s.key_kind, m.memory_id
 
+-- name: list_serial_keys
+SELECT k.text_number, k.key_kind, k.key_hash
+FROM member_keys AS k
+INNER JOIN series AS s ON s.key_kind = k.key_kind AND s.key_hash = k.key_hash
+WHERE k.text_number IN (SELECT unnest($numbers::BIGINT[]))
+ORDER BY k.text_number, k.key_kind, k.key_hash
+
 -- name: list_order
 -- Members that have to be placed in clusters, in canonical order.
 SELECT memory_id

@@ -66,7 +66,7 @@ def read_findings(
     candidates = gather_candidates(reader, namespace_id, profile=PROFILE, now=now)
     candidates.take_pairs(found)
     pairs = [_read_pair(row) for row in candidates.list_verdicts().to_pylist()]
-    pairs += take_semantic_pairs(reader, namespace_id, semantic, pairs)
+    pairs += take_semantic_pairs(candidates, semantic, pairs)
     listed = candidates.list_copies().to_pylist()
     copies = {row["memory_id"]: row["representative_id"] for row in listed}
     in_pairs = {name for pair in pairs if pair.result in PASSING for name in pair.ids}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from storage import Store, StoreReader
+from storage import Store
+from storage.candidates import Candidates
 from storage.index_errors import IndexUnreadableError
 from storage.merge_facts import JoinedPair, TextFacts, find_kept_apart, read_text_facts
 from storage.namespaces import StoredNamespace
@@ -69,20 +70,20 @@ def judge_semantic_pairs(
 
 
 def take_semantic_pairs(
-    reader: StoreReader,
-    namespace_id: int,
-    semantic: SemanticFindings,
-    known: Iterable[JudgedPair],
+    candidates: Candidates, semantic: SemanticFindings, known: Iterable[JudgedPair]
 ) -> list[JudgedPair]:
     """Take the pairs whose texts are still the judged ones and say nothing yet.
 
-    Passing ones that their expiry, an edge or a mark keeps apart are similar (R41).
+    Passing ones that their expiry, an edge or a mark keeps apart are similar (R41); refused ones
+    of a series are left out (R33).
     """
+    reader, namespace_id = candidates.reader, candidates.namespace_id
     listed = {pair.ids for pair in known}
     fresh = [pair for pair in semantic.pairs if pair.ids not in listed]
     ids = {name for pair in fresh for name in pair.ids}
     facts = read_text_facts(reader, namespace_id, ids)
     kept = find_kept_apart(reader, namespace_id, ids)
+    serial = candidates.find_serial_keys([one.text_number for one in facts.values()])
     return [
         _keep(pair, facts, kept)
         for pair in fresh
@@ -90,6 +91,7 @@ def take_semantic_pairs(
             name in facts and facts[name].text_number == semantic.numbers.get(name)
             for name in pair.ids
         )
+        and not (pair.result != "semantic" and _share_series(pair, facts, serial))
     ]
 
 
@@ -124,6 +126,15 @@ def _judge(
             union_size=len(left.tokens | right.tokens),
             cosine=row["cosine"],
         )
+
+
+def _share_series(
+    pair: JudgedPair,
+    facts: Mapping[str, TextFacts],
+    serial: Mapping[int, set[tuple[str, int]]],
+) -> bool:
+    left, right = (serial.get(facts[name].text_number, set()) for name in pair.ids)
+    return not left.isdisjoint(right)
 
 
 def _keep(

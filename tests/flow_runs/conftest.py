@@ -1,21 +1,9 @@
 """One Prefect test server for the suite, with a home of its own and nothing sent anywhere."""
 
-import atexit
-import os
-import shutil
 from collections.abc import Iterator
-from tempfile import mkdtemp
 
+import helpers.prefect_home  # noqa: F401 - before prefect
 import pytest
-
-# Before the first import of prefect, which makes its home right then.
-_HOME = mkdtemp(prefix="memtend-prefect-")
-atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
-os.environ |= {
-    "PREFECT_HOME": _HOME,
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-}
 
 
 @pytest.fixture(scope="session")

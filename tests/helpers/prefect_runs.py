@@ -53,25 +53,25 @@ def run_flow(job: str, store: Path, **options: object) -> State:
     return state
 
 
-def read_kept(state: State) -> Kept:
+def read_kept(state: State, *, executions: int = 1) -> Kept:
     """Read what the server keeps of the flow run that ended in `state`.
 
-    Task runs and logs reach the server a little later: it waits for the flow run's last log, and
-    for a task run for each end of one that the logs tell.
+    Task runs and logs reach the server a little later: it waits for the last log of each execution
+    of the flow run, and for a task run for each end of one that the logs tell.
     """
     flow_run_id = state.state_details.flow_run_id
     assert flow_run_id is not None
     deadline = time.monotonic() + _LONGEST_WAIT_S
     with get_client(sync_client=True) as client:
         while True:
-            kept, is_complete = _read_once(client, flow_run_id)
+            kept, is_complete = _read_once(client, flow_run_id, executions)
             if is_complete:
                 return kept
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
 
-def _read_once(client: SyncPrefectClient, flow_run_id: UUID) -> tuple[Kept, bool]:
+def _read_once(client: SyncPrefectClient, flow_run_id: UUID, executions: int) -> tuple[Kept, bool]:
     run = client.read_flow_run(flow_run_id)
     one_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     tasks = client.read_task_runs(flow_run_filter=one_run)
@@ -85,4 +85,5 @@ def _read_once(client: SyncPrefectClient, flow_run_id: UUID) -> tuple[Kept, bool
         artifacts=[str(one.data) for one in client.read_artifacts(artifact_filter=made)],
     )
     ends = [log.task_run_id for log in logs if log.message.startswith(_END)]
-    return kept, None in ends and len(ends) == len(tasks) + 1
+    is_complete = ends.count(None) == executions and len(ends) == len(tasks) + executions
+    return kept, is_complete

@@ -1,0 +1,91 @@
+"""Ask a person about plans over a limit: the flow run suspends, and goes on with the answer.
+
+Nothing is held meanwhile: the process ends, and the plan lies in the store. A resumed run starts
+from the top, reads what it did before, and asks again under the same key, which gives the answer.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput
+from pydantic import Field
+
+from storage.errors import PlanRefusedError
+from storage.models import format_namespace
+from tasks.artifacts import record_decision
+from tasks.report import RunResult
+from tasks.requests import JobRequest
+
+# Another run may hold the lease when the answer comes; a killed one holds it for five minutes.
+_PAUSES_S = (5, 10, 20, 40, 80, 160)
+# Prefect's own timeout ends a run as Failed; the automation, which says refused, comes first.
+_MARGIN_S = 600
+Apply = Callable[[JobRequest], list[RunResult]]
+
+
+class Decision(RunInput):
+    """What a person says about a plan over a limit."""
+
+    decision: Literal["approve", "reject"] = Field(
+        description="approve applies exactly this plan, reject applies nothing"
+    )
+    approver: str = Field(min_length=1, max_length=256, description="Who decides")
+    note: str = Field(default="", max_length=1024, description="Why; kept with the run")
+
+
+def settle_refused(
+    request: JobRequest, results: Sequence[RunResult], *, timeout_s: int, apply: Apply
+) -> list[RunResult]:
+    """Ask about each refused plan in turn, and apply the approved ones.
+
+    Args:
+        request: What the flow run was asked for.
+        results: What became of it so far.
+        timeout_s: How long each question waits; then the run ends as refused.
+        apply: Runs a request and reports it.
+
+    Returns:
+        The results, with those of approved plans in the place of their refusals.
+    """
+    return [
+        _settle(request, result, timeout_s, apply) if _waits(result) else result
+        for result in results
+    ]
+
+
+def _waits(result: RunResult) -> bool:
+    return result.end.code == PlanRefusedError.code and result.end.plan_id is not None
+
+
+def _settle(request: JobRequest, refused: RunResult, timeout_s: int, apply: Apply) -> RunResult:
+    plan_id = str(refused.end.plan_id)
+    form = Decision.with_initial_data(description=_describe(refused))
+    key = plan_id.replace("_", "-")  # Prefect refuses anything but letters, digits and dashes
+    answer = suspend_flow_run(wait_for_input=form, timeout=timeout_s + _MARGIN_S, key=key)
+    said = answer.model_dump(include={"decision", "approver", "note"})
+    record_decision(refused.job, plan_id, **said)
+    if answer.decision == "reject":
+        return refused
+    # A person starts it now: no slot can be missed, and the plan names its namespace.
+    confirmed = replace(request, plan_id=None, confirm_plan_id=plan_id, trigger="manual", slot=None)
+    (result,) = apply(confirmed)
+    for pause_s in _PAUSES_S:
+        if result.end.outcome != "skipped_busy":
+            break
+        time.sleep(pause_s)
+        (result,) = apply(confirmed)
+    return result
+
+
+def _describe(refused: RunResult) -> str:
+    end = refused.end
+    return (
+        f"**{end.error}**\n\n"
+        f"`{refused.job}` would remove {end.found} memories of "
+        f"`{format_namespace(refused.namespace)}`. The plan is on the run's tab Artifacts; "
+        f"`memtend show {end.plan_id} --rows 0` shows all of it.\n\n"
+        "Memories that changed since the plan are left alone."
+    )

@@ -1,0 +1,95 @@
+"""Deployments for a work pool: registered twice, by us and by Prefect's own command, and run."""
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from helpers.children import ROOT
+from helpers.cli import run_here
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Scheduled
+
+from deployments.catalogue import CATALOGUE
+from storage import Store
+from storage.runs import list_runs
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+
+def read_deployments(name: str) -> dict[str, DeploymentResponse]:
+    with get_client(sync_client=True) as client:
+        found = client.read_deployments()
+    return {one.tags[1]: one for one in found if one.name == name}
+
+
+def deploy(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
+    answer = run_here("--json", "deploy", "--pool", "machines", "--name", name)
+    assert answer.exit_code == 0
+    return list(answer.value["deployments"])
+
+
+def test_deploying_again_keeps_the_operators_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert deploy("again", monkeypatch) == [f"{row.job}/again" for row in CATALOGUE]
+    first = read_deployments("again")
+    sweep = first["sweep"]
+    with get_client(sync_client=True) as client:
+        client.update_deployment_schedule(sweep.id, sweep.schedules[0].id, active=False)
+    deploy("again", monkeypatch)
+    second = read_deployments("again")
+    assert {job: one.id for job, one in second.items()} == {j: one.id for j, one in first.items()}
+    switches = {job: one.schedules[0].active for job, one in second.items() if one.schedules}
+    assert [job for job, is_on in switches.items() if not is_on] == ["sweep"]
+
+
+def test_no_path_of_this_machine_is_in_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    deploy("anywhere", monkeypatch)
+    for one in read_deployments("anywhere").values():
+        assert (one.path, one.pull_steps) == (None, [])
+        assert str(ROOT) not in one.model_dump_json()
+
+
+def run_prefect(*words: str, cwd: Path, store: Path) -> None:
+    environ = {
+        "PREFECT_API_URL": PREFECT_API_URL.value(),
+        "PYTHONPATH": str(ROOT),
+        "MEMTEND_STORE": str(store),
+    }
+    subprocess.run(  # noqa: S603 - Prefect's own command
+        [sys.executable, "-m", "prefect", "--no-prompt", *words],
+        cwd=cwd,
+        env=os.environ | environ,
+        check=True,
+        capture_output=True,
+        timeout=240,
+    )
+
+
+@pytest.mark.slow
+def test_worker_runs_what_prefects_own_command_deployed(
+    store: Store, tmp_path: Path, now: datetime
+) -> None:
+    """From a folder that has nothing to do with the checkout."""
+    run_prefect("work-pool", "create", "memtend", "--type", "process", cwd=tmp_path, store=tmp_path)
+    file = str(ROOT / "deployments" / "prefect.yaml")
+    run_prefect("deploy", "--prefect-file", file, "--all", cwd=tmp_path, store=tmp_path)
+    found = read_deployments("pool")
+    assert set(found) == {row.job for row in CATALOGUE}
+    assert all(str(ROOT) not in one.model_dump_json() for one in found.values())
+    with get_client(sync_client=True) as client:
+        form = {"mode": "plan", "now": now.isoformat()}
+        ordered = client.create_flow_run_from_deployment(
+            found["prune"].id, parameters=form, state=Scheduled()
+        )
+        words = ("worker", "start", "--pool", "memtend", "--run-once")
+        run_prefect(*words, cwd=tmp_path, store=store.path)
+        state = client.read_flow_run(ordered.id).state
+    assert state is not None
+    assert state.name in {"planned", "unchanged"}
+    with store.read() as reader:
+        assert [run["job"] for run in list_runs(reader, limit=2)] == ["prune"]

@@ -1,0 +1,173 @@
+"""The catalogue of deployments: what runs when, in which mode, and that it can."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import helpers.prefect_home  # noqa: F401 - before prefect
+import pytest
+from helpers.cli import run_here
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.runner import RunnerDeployment
+from prefect.flows import Flow, load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from ruamel.yaml import YAML
+
+from deployments.automations import list_automations
+from deployments.catalogue import (
+    CATALOGUE,
+    Row,
+    build_deployments,
+    choose_parameters,
+    choose_scheduled,
+    load_flow,
+)
+from storage.runs import Mode
+
+ROOT = Path(__file__).parents[1]
+BUILT = {one.flow_name: one for one in build_deployments("test", "plan")}
+rows = pytest.mark.parametrize("row", CATALOGUE, ids=[row.job for row in CATALOGUE])
+MACHINE = re.compile(r"/(home|root|tmp|work|usr)/|https?:|\d+\.\d+\.\d+\.\d+")
+
+
+def schedules_of(deployment: RunnerDeployment) -> list[DeploymentScheduleCreate]:
+    found = deployment.schedules or []
+    assert all(isinstance(one, DeploymentScheduleCreate) for one in found)
+    return [one for one in found if isinstance(one, DeploymentScheduleCreate)]
+
+
+def test_table_of_deployments() -> None:
+    """Deployment, flow, cron (UTC), mode of a manual run, mode of a scheduled one."""
+    table = {
+        row.job: (
+            row.entrypoint,
+            row.cron,
+            choose_parameters(row).get("mode"),
+            choose_scheduled(row, "plan").get("mode", row.mode),
+        )
+        for row in CATALOGUE
+    }
+    assert table == {
+        "sweep": ("flows.sweep:sweep", "10 2 * * *", "plan", "plan"),
+        "prune": ("flows.prune:prune", "40 2 * * *", "plan", "plan"),
+        "refresh": ("flows.refresh:refresh", "20 * * * *", "apply", "apply"),
+        "janitor": ("flows.janitor:janitor", "50 3 * * *", "apply", "apply"),
+        "health": ("flows.health:health", "5,35 * * * *", "apply", "apply"),
+    }
+    assert len(table) == len(CATALOGUE)
+
+
+def test_every_flow_is_in_the_catalogue() -> None:
+    flows = {path.stem for path in (ROOT / "flows").glob("*.py") if "@flow(" in path.read_text()}
+    assert {row.entrypoint.split(":")[0].removeprefix("flows.") for row in CATALOGUE} == flows
+
+
+@rows
+def test_entrypoint_resolves(row: Row) -> None:
+    flow: Flow[..., Any] = load_flow_from_entrypoint(row.entrypoint, use_placeholder_flow=False)
+    assert flow.name == row.job
+    assert BUILT[row.job].entrypoint == row.entrypoint.replace(":", ".")
+
+
+@rows
+def test_parameters_of_manual_and_scheduled_runs_are_valid(row: Row) -> None:
+    deployment = BUILT[row.job]
+    load_flow(row).validate_parameters(deployment.parameters)
+    for schedule in schedules_of(deployment):
+        assert schedule.parameters["trigger"] == "schedule"
+        load_flow(row).validate_parameters({**deployment.parameters, **schedule.parameters})
+
+
+@rows
+def test_form_is_prefilled_described_and_closed(row: Row) -> None:
+    schema = parameter_schema(load_flow(row)).model_dump()
+    assert all(field["description"] for field in schema["properties"].values())
+    for name, model in schema["definitions"].items():
+        assert model["additionalProperties"] is False, name
+        assert all(field.get("description") for field in model["properties"].values()), name
+    policy = schema["properties"].get("policy")
+    if policy is not None:
+        assert BUILT[row.job].parameters["policy"] == policy["default"]
+
+
+@rows
+def test_schedule_is_utc_cron_and_keeps_the_operators_switch(row: Row) -> None:
+    found = schedules_of(BUILT[row.job])
+    assert len(found) == (row.cron is not None)
+    for one in found:
+        assert isinstance(one.schedule, CronSchedule)
+        assert (one.schedule.cron, one.schedule.timezone) == (row.cron, "UTC")
+        assert one.slug == f"memtend-{row.job}"
+        assert "active" not in one.model_fields_set
+
+
+@rows
+def test_second_run_of_a_deployment_is_cancelled(row: Row) -> None:
+    built = BUILT[row.job]
+    assert built.concurrency_limit == 1
+    assert built.concurrency_options is not None
+    assert built.concurrency_options.collision_strategy is ConcurrencyLimitStrategy.CANCEL_NEW
+
+
+@pytest.mark.parametrize("mode", ["plan", "apply"])
+def test_one_setting_turns_destructive_schedules_and_no_others(mode: Mode) -> None:
+    for built, row in zip(build_deployments("test", mode), CATALOGUE, strict=True):
+        for schedule in schedules_of(built):
+            scheduled = {**built.parameters, **schedule.parameters}["mode"]
+            assert scheduled == (mode if row.is_guarded else row.mode)
+    guarded = {row.job for row in CATALOGUE if row.is_guarded}
+    assert guarded >= {"sweep", "prune"}
+    assert not guarded & {"refresh", "janitor", "health"}
+
+
+def read_yaml() -> dict[str, Any]:
+    text = files("deployments").joinpath("prefect.yaml").read_text(encoding="utf-8")
+    assert not MACHINE.search(text)
+    found: dict[str, Any] = YAML(typ="safe").load(text)
+    return found
+
+
+def describe(row: Row) -> dict[str, Any]:
+    """Describe a row as it stands in prefect.yaml."""
+    schedule = {
+        "slug": row.slug,
+        "cron": row.cron,
+        "timezone": "UTC",
+        "parameters": choose_scheduled(row, "plan"),
+    }
+    return {
+        "name": "pool",
+        "entrypoint": row.entrypoint,
+        "tags": ["memtend", row.job],
+        "parameters": choose_parameters(row),
+        "schedules": [schedule] if row.cron is not None else [],
+        "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
+        "work_pool": {"name": "memtend"},
+    }
+
+
+def test_yaml_and_catalogue_agree() -> None:
+    read = read_yaml()
+    assert read["pull"] == []
+    shown = [{"schedules": [], "parameters": {}} | one for one in read["deployments"]]
+    assert shown == [describe(row) for row in CATALOGUE]
+
+
+def test_automations_look_at_our_runs_only_and_spare_waiting_ones() -> None:
+    silent, undecided = list_automations(60)
+    for one in (silent, undecided):
+        assert "prefect.tag.memtend" in str(one.trigger.model_dump(mode="json")["match_related"])
+    assert {"prefect.flow-run.Suspended", "prefect.flow-run.Paused"} <= getattr(
+        silent.trigger, "expect", set()
+    )
+    assert getattr(undecided.trigger, "after", set()) == {"prefect.flow-run.Suspended"}
+
+
+def test_deploy_needs_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    answer = run_here("--json", "deploy")
+    assert answer.exit_code == 1
+    assert "PREFECT_API_URL" in answer.error["message"]
