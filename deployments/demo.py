@@ -14,13 +14,14 @@ from flows.edge import choose_embedder
 from storage import create_store
 from storage.models import DEFAULT_NAMESPACE
 from storage.settings import Settings
-from tasks.explain import show_plan, show_runs, show_status
+from tasks.explain import show_plan, show_runs
 from tasks.feedback import apply_feedback
 from tasks.importing import import_file
 from tasks.inline import run_job
 from tasks.limits import SafetyLimits
 from tasks.recall import SemanticSource, describe_hit, parse_recall_policy, recall_memories
 from tasks.report import RunResult, describe_result
+from tasks.status import show_status
 
 # The sample's ages are counted back from here, so that every tour shows the same figures.
 _NOW = datetime(2026, 9, 30, tzinfo=UTC)

@@ -1,15 +1,11 @@
 """The one reader that shows plans and runs: the stored rows, or the same rule on demand."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from storage import Store, StoreReader
-from storage.errors import AdmissionError, PlanNotFoundError
-from storage.memories import count_memories
-from storage.models import Namespace
-from storage.namespaces import find_namespace, read_namespace
-from storage.partitions import read_coverage
+from storage.errors import PlanNotFoundError
+from storage.namespaces import read_namespace
 from storage.plans import (
     EVERYTHING,
     PlanHeader,
@@ -19,8 +15,8 @@ from storage.plans import (
     read_pairs,
     read_plan,
 )
-from storage.runs import last_runs, list_runs, read_run
-from tasks.jobs import DIRECT_JOBS, JOBS, find_job, parse_policy
+from storage.runs import list_runs, read_run
+from tasks.jobs import find_job, parse_policy
 
 _DECISION_FACTS = ("id", "reason", "action", "expected_revision")
 
@@ -133,19 +129,3 @@ def show_runs(store: Store, *, limit: int) -> list[dict[str, Any]]:
     """Show the latest runs, newest first."""
     with store.read() as reader:
         return list_runs(reader, limit=limit)
-
-
-def show_status(
-    store: Store, *, now: datetime, namespace: Namespace | None = None
-) -> dict[str, Any]:
-    """Show the store's state: disjoint lifecycle counters, the index, the last run of each job."""
-    parts = namespace.model_dump() if namespace is not None else None
-    with store.read() as reader:
-        if namespace is not None and find_namespace(reader, namespace) is None:
-            raise AdmissionError("namespace", "the store has no such namespace")
-        memories = count_memories(reader, now=now, namespace=parts)
-        index = read_coverage(reader, parts)
-        last = last_runs(reader)
-    never = {"last_outcome": None, "last_success": None}
-    jobs = {job: {**last.get(job, never), "next_due": None} for job in [*JOBS, *DIRECT_JOBS]}
-    return {"memories": memories, "index": index, "jobs": jobs}

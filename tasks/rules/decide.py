@@ -135,16 +135,27 @@ def decide_sweep(
     """
     params = _sweep_params(policy, namespace_id, now)
     judged = _judge(reader, _SWEEP, "sweep", params)
-    verdicts = {name: judged.rows(name) for name in _SWEEP_VERDICTS}
-    visible = sum(verdicts[name] for name in _VISIBLE)
-    counters = {"scanned": sum(verdicts.values()), "visible": visible, **verdicts}
     shown = {
         "half_life_kinds": sorted(policy.half_life_days),
         "hard_delete_after_days": policy.hard_delete_after_days,
     }
     _scope_picked(reader, _picked(judged))
     decisions = reader.table(_SWEEP["decide_sweep"], params | shown).cast(DECISION_SCHEMA)
-    return Verdicts(counters, decisions)
+    return Verdicts(_count_verdicts(judged), decisions)
+
+
+def count_sweep(
+    reader: StoreReader, policy: SweepPolicy, *, namespace_id: int, now: datetime
+) -> dict[str, int]:
+    """Count the memories of a namespace by verdict, without the decisions (R22)."""
+    params = _sweep_params(policy, namespace_id, now)
+    return _count_verdicts(_judge(reader, _SWEEP, "sweep", params))
+
+
+def _count_verdicts(judged: _Judged) -> dict[str, int]:
+    verdicts = {name: judged.rows(name) for name in _SWEEP_VERDICTS}
+    visible = sum(verdicts[name] for name in _VISIBLE)
+    return {"scanned": sum(verdicts.values()), "visible": visible, **verdicts}
 
 
 def explain_sweep(

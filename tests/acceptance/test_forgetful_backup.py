@@ -19,8 +19,8 @@ from storage.invariants import check_invariants
 from storage.memories import read_relations
 from storage.models import DEFAULT_NAMESPACE, round_to_f32
 from storage.namespaces import find_namespace
-from tasks.explain import show_status
 from tasks.importing import ImportReport, import_file
+from tasks.status import show_status
 
 MEMORIES = 463
 SUPERSEDED = ["101", "108", "130", "168", "99"]

@@ -61,10 +61,12 @@ def test_first_run_serves_all_and_the_second_does_nothing(path: Path) -> None:
 
 
 def test_status_tells_coverage_and_staleness(path: Path) -> None:
-    def read() -> object:
-        return run_here("status", "--store", path, "--json").value["index"]
-
     nothing = {"active": 3, "embedded": 0, "stale": 0, "failed": 0, "coverage": 0.0}
+
+    def read() -> object:
+        index = run_here("status", "--store", path, "--json").value["index"]
+        return {name: index[name] for name in nothing}
+
     assert read() == nothing
     refresh(path)
     assert read() == {**nothing, "embedded": 3, "coverage": 1.0}
