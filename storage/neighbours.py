@@ -25,13 +25,15 @@ class Embedded:
     """The memories of a namespace as one publication holds them.
 
     Attributes:
+        partition: The serving generation of the namespace.
         publication_id: What is served.
         vector_table: Where its vectors are.
         record_count: How many rows it has.
-        members: memory_id, content_digest, state (current, stale, missing), is_truncated; in order
-            of (created_at, id).
+        members: memory_id, text_number, content_digest, state (current, stale, missing) and
+            is_truncated; in order of (created_at, id).
     """
 
+    partition: str
     publication_id: str
     vector_table: str
     record_count: int
@@ -47,7 +49,9 @@ def read_embedded(
         None where nothing verified is served, or it belongs to another history of the store.
     """
     served = read_serving(reader, namespace_id)
-    pointer = None if served is None else read_pointer(reader, served.name)
+    if served is None:
+        return None
+    pointer = read_pointer(reader, served.name)
     if pointer is None or pointer.phase != "verified":
         return None
     if pointer.publication_id is None or pointer.vector_table is None:
@@ -61,7 +65,13 @@ def read_embedded(
         "now": now,
     }
     members = reader.table(_SQL["list_embedded"], params)
-    return Embedded(pointer.publication_id, pointer.vector_table, pointer.record_count, members)
+    return Embedded(
+        partition=served.name,
+        publication_id=pointer.publication_id,
+        vector_table=pointer.vector_table,
+        record_count=pointer.record_count,
+        members=members,
+    )
 
 
 def _is_ours(reader: StoreReader, pointer: Pointer, store_path: Path) -> bool:

@@ -3,9 +3,10 @@
 -- stale (another content was embedded) or missing. A vector is cut off where its importer says so.
 SELECT
     m.id AS memory_id,
+    m.text_number,
     'sha256:' || sha256(m.content) AS content_digest,
     CASE
-        WHEN r.memory_id IS NULL THEN 'missing'
+        WHEN r.memory_id IS NULL OR m.text_number IS NULL THEN 'missing'
         WHEN r.content_digest = 'sha256:' || sha256(m.content) THEN 'current'
         ELSE 'stale'
     END AS state,

@@ -1,5 +1,6 @@
 """Near vectors of published indexes: which pairs are found, which vectors do not count, and why."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -107,6 +108,19 @@ def test_vectors_without_a_direction_do_not_count(store: Store) -> None:
     found = find(store)
     assert ids(found) == [("a", "b")]
     assert (found.compared, found.unembeddable, found.stale) == (2, 1, 0)
+    before = dump_tables(store)
+    assert find(store) == replace(found, searched=0)
+    assert dump_tables(store) == before
+
+
+def test_vector_that_loses_its_direction_does_not_count_any_more(store: Store) -> None:
+    serve(store, {"a": lean(1.0), "b": lean(0.99), "zero": lean(0.98)})
+    assert find(store).compared == 3
+    serve(store, {"new": lean(0.97)})
+    change_vector(store, "zero", [0.0, 0.0])
+    found = find(store)
+    assert ids(found) == [("a", "b"), ("a", "new"), ("b", "new")]
+    assert (found.searched, found.compared, found.unembeddable) == (1, 3, 1)
 
 
 def test_memory_without_a_vector_is_counted(store: Store) -> None:
@@ -176,13 +190,16 @@ def test_index_of_another_history_is_not_believed(store: Store) -> None:
     assert find(store).obstacle == "not_served"
 
 
-def test_nothing_is_written(store: Store) -> None:
+def test_only_what_searches_found_is_written(store: Store) -> None:
     serve(store, {"a": lean(1.0), "b": lean(0.99)})
     before, vectors = dump_tables(store), VectorStore(store.path)
     (table,) = vectors.tables()
     versions = vectors.figures(table).versions
     find(store)
-    assert (dump_tables(store), vectors.figures(table).versions) == (before, versions)
+    after = dump_tables(store)
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"semantic_states", "semantic_searches", "semantic_pairs"}
+    assert vectors.figures(table).versions == versions
 
 
 def test_pairs_are_those_of_comparing_every_vector(store: Store) -> None:
