@@ -21,7 +21,7 @@ SELECT
     0 AS failed, $at AS started_at
 """
 INSERT_PLAN = """
-INSERT INTO plans SELECT $id, 'prune', 1, $at, '{}', 1, 1, 0, 1, 1, '{}', '[]', $at
+INSERT INTO plans SELECT $id, 'prune', 1, $at, '{}', 1, 1, 0, 1, 1, '{}', '[]', $at, NULL
 """
 INSERT_DECISION = """
 INSERT INTO decisions BY NAME
@@ -30,6 +30,7 @@ SELECT
     1 AS expected_revision, 1 AS current_revision, 'active' AS status, false AS pinned,
     0 AS importance, 0 AS access_count, '{}' AS figures
 """
+INSERT_PAIR = "INSERT INTO plan_pairs VALUES ($id, 0, 'similar', 'm1', 'm2', '[]', '{}')"
 INSERT_APPLY_RECEIPT = """
 INSERT INTO apply_receipts BY NAME
 SELECT
@@ -59,6 +60,7 @@ IDS = {
     "runs": "SELECT run_id FROM runs ORDER BY 1",
     "plans": "SELECT plan_id FROM plans ORDER BY 1",
     "decisions": "SELECT DISTINCT plan_id FROM decisions ORDER BY 1",
+    "pairs": "SELECT DISTINCT plan_id FROM plan_pairs ORDER BY 1",
     "apply_receipts": "SELECT receipt_key FROM apply_receipts ORDER BY 1",
     "receipts": "SELECT receipt_id FROM refresh_receipts ORDER BY 1",
 }
@@ -78,6 +80,7 @@ def add_plan(store: Store, name: str, days: float) -> None:
     with store.write() as writer:
         writer.execute(INSERT_PLAN, {"id": name, "at": ago(days)})
         writer.execute(INSERT_DECISION, {"id": name})
+        writer.execute(INSERT_PAIR, {"id": name})
 
 
 def add_apply_receipt(store: Store, name: str, days: float, plan: str, run: str = "r") -> None:
@@ -134,7 +137,12 @@ def test_running_run_stays_with_its_plan_and_receipts(store: Store, lease: Lease
     add_apply_receipt(store, "its-receipt", 500, "its-plan", "running")
     sweep_here(store, lease)
     assert ids_of(store, "runs") == ["newer", "running"]
-    assert ids_of(store, "plans") == ids_of(store, "decisions") == ["its-plan"]
+    assert (
+        ids_of(store, "plans")
+        == ids_of(store, "decisions")
+        == ids_of(store, "pairs")
+        == ["its-plan"]
+    )
     assert ids_of(store, "apply_receipts") == ["its-receipt"]
 
 
@@ -142,7 +150,9 @@ def test_unapplied_plan_goes_after_90_days_with_its_decisions(store: Store, leas
     add_plan(store, "edge", 90)
     add_plan(store, "old", 90.001)
     sweep_here(store, lease)
-    assert ids_of(store, "plans") == ids_of(store, "decisions") == ["edge"]
+    assert (
+        ids_of(store, "plans") == ids_of(store, "decisions") == ids_of(store, "pairs") == ["edge"]
+    )
 
 
 def test_applied_plan_stays_as_long_as_its_receipts(store: Store, lease: Lease) -> None:
@@ -151,7 +161,9 @@ def test_applied_plan_stays_as_long_as_its_receipts(store: Store, lease: Lease) 
         add_apply_receipt(store, f"of-{name}", days, name)
     sweep_here(store, lease)
     assert ids_of(store, "apply_receipts") == ["of-young"]
-    assert ids_of(store, "plans") == ids_of(store, "decisions") == ["young"]
+    assert (
+        ids_of(store, "plans") == ids_of(store, "decisions") == ids_of(store, "pairs") == ["young"]
+    )
 
 
 def test_receipt_that_a_pointer_names_is_never_purged(store: Store, lease: Lease) -> None:
