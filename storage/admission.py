@@ -6,13 +6,14 @@ that gets an edge moves by one revision.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from storage.digests import digest_record, encode_json
+from storage.exporting_ledger import Ledger, attach_ledgers
 from storage.gateway import StoreWriter
 from storage.memories import (
     EVIDENCE_SCHEMA,
@@ -34,6 +35,7 @@ from storage.models import (
     Relation,
     RelationKind,
     Status,
+    count_relations,
 )
 from storage.namespaces import step_sequence
 from storage.queries import read_statements
@@ -57,11 +59,15 @@ Verdict = Literal["imported", "unchanged", "suppressed", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One validated record with the place it came from and the digest of what the source said."""
+    """One validated record with the place it came from and the digest of what the source said.
+
+    `ledger` comes with records that another store has exported.
+    """
 
     ref: str | int
     record: MemoryRecord
     digest: str
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,8 @@ class _Ends:
     added: dict[str, set[Relation]] = field(default_factory=lambda: defaultdict(set))
 
     def is_full(self, memory_id: str) -> bool:
-        return self.stored.get(memory_id, 0) + len(self.added[memory_id]) > MAX_RELATIONS
+        added = count_relations(self.added[memory_id])
+        return self.stored.get(memory_id, 0) + added > MAX_RELATIONS
 
 
 def _check_edges(
@@ -202,7 +209,7 @@ def _without_edges(one: Candidate, dropped: list[Relation]) -> Candidate:
         metadata[_DROPPED_KEY] = text
     kept = tuple(edge for edge in record.relations if edge not in dropped)
     changed = record.model_copy(update={"relations": kept, "metadata": metadata})
-    return Candidate(one.ref, changed, one.digest)
+    return replace(one, record=changed)
 
 
 def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock: datetime) -> None:
@@ -219,6 +226,7 @@ def _insert(writer: StoreWriter, namespace_id: int, new: list[Candidate], clock:
     insert_evidence(writer, _gather(evidence_rows, records, namespace_id, EVIDENCE_SCHEMA))
     insert_relations(writer, _gather(relation_rows, records, namespace_id, RELATION_SCHEMA))
     _link_known(writer, namespace_id, records, clock)
+    attach_ledgers(writer, namespace_id, {one.record.id: one.ledger for one in new if one.ledger})
 
 
 def _gather(

@@ -7,7 +7,7 @@ lone surrogates, NUL and (identifiers) control characters; numbers are never cla
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
@@ -24,7 +24,7 @@ from pydantic import (
     StrictInt,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from storage.instants import format_instant, parse_expiry, parse_instant
 
@@ -221,6 +221,19 @@ class Relation(Row):
     target_id: Identifier
 
 
+def count_relations(relations: Iterable[Relation]) -> int:
+    """Count the edges that the limit is about: not those to what a memory has replaced."""
+    return sum(edge.kind != RelationKind.SUPERSEDES for edge in relations)
+
+
+def _check_relations(relations: tuple[Relation, ...]) -> tuple[Relation, ...]:
+    actual = count_relations(relations)
+    if actual > MAX_RELATIONS:
+        limits = {"max_length": MAX_RELATIONS, "actual_length": actual}
+        raise PydanticKnownError("too_long", {"field_type": "Tuple", **limits})
+    return relations
+
+
 _EVIDENCE_ORDER = {kind: place for place, kind in enumerate(EvidenceKind)}
 _RELATION_ORDER = {kind: place for place, kind in enumerate(RelationKind)}
 
@@ -258,7 +271,7 @@ class MemoryState(Row):
     pinned: StrictBool = False
     evidence: Annotated[tuple[Evidence, ...], Field(max_length=MAX_EVIDENCE)] = ()
     relations: Annotated[
-        tuple[Relation, ...], Field(max_length=MAX_RELATIONS), AfterValidator(without_repeats)
+        tuple[Relation, ...], AfterValidator(without_repeats), AfterValidator(_check_relations)
     ] = ()
     updated_at: Instant | None = None
     expires_at: Expiry | None = None

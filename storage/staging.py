@@ -48,6 +48,7 @@ from storage.models import (
     Relation,
     RevisionKind,
     Status,
+    count_relations,
     order_evidence,
     order_relation,
 )
@@ -276,8 +277,9 @@ def _add_relations(
         raise InvariantError("an edge to itself", memory_id)
     if len(set(both)) != len(both):
         raise InvariantError("the same edge twice", memory_id)
-    if len(both) > MAX_RELATIONS:
-        raise LimitExceededError("memory relations", limit=MAX_RELATIONS, actual=len(both))
+    actual = count_relations(both)
+    if actual > MAX_RELATIONS:
+        raise LimitExceededError("memory relations", limit=MAX_RELATIONS, actual=actual)
     return tuple(sorted(both, key=order_relation))
 
 

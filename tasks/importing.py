@@ -16,6 +16,7 @@ from storage import Store
 from storage.admission import Admitted, Candidate, Reject, admit_records
 from storage.digests import digest_values
 from storage.errors import AdmissionError
+from storage.exporting_ledger import Ledger
 from storage.models import DEFAULT_NAMESPACE, MemoryRecord, Namespace
 from storage.namespaces import ensure_namespace
 from tasks.formats.entries import MAX_TEXT_FIELD, Entry
@@ -132,6 +133,7 @@ def _validate(
             report.rejected += 1
             return None
         record = MemoryRecord.model_validate(entry.values)
+        ledger = None if entry.ledger is None else Ledger.model_validate(entry.ledger)
     except ValidationError as error:
         report.rejected += 1
         report.rejects += explain_invalid(entry.ref, error)
@@ -146,7 +148,7 @@ def _validate(
         )
     elif record.created_at > clock:
         report.warnings.append(Reject(entry.ref, "created_at", "time_future"))
-    return Candidate(entry.ref, record, digest_values(entry.values))
+    return Candidate(entry.ref, record, digest_values(entry.values), ledger)
 
 
 def explain_invalid(ref: str | int, error: ValidationError) -> list[Reject]:

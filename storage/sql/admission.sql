@@ -6,7 +6,7 @@ WHERE m.namespace_id = $namespace_id
 ORDER BY m.id
 
 -- name: find_targets
-SELECT m.id, m.status, count(r.kind) AS edges
+SELECT m.id, m.status, count(r.kind) FILTER (r.kind <> 'supersedes') AS edges
 FROM memories AS m
 INNER JOIN incoming AS i ON i.id = m.id
 LEFT JOIN relations AS r
