@@ -17,6 +17,14 @@ class LineageText(NamedTuple):
 
     memory_id: str
     name: str
+    kind: str
+    content: str
+
+
+class KindedText(NamedTuple):
+    """What a memory says, and of which kind it is."""
+
+    kind: str
     content: str
 
 
@@ -81,13 +89,17 @@ def read_lineage_texts(
 ) -> list[LineageText]:
     """Read the texts that merges brought into these memories since anybody else wrote them.
 
-    Those of the losers, and the memory's own ones that a merge replaced (spec/consolidate.md R42).
+    Those of the losers, and the states of either that a merge gave another text or kind
+    (spec/consolidate.md R42).
     """
     params = {"namespace_id": namespace_id, "ids": list(ids)}
     return [LineageText(*row) for row in reader.rows(_SQL["read_lineage_texts"], params)]
 
 
-def read_contents(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> dict[str, str]:
-    """Read the contents of memories, by id."""
+def read_kinded_texts(
+    reader: StoreReader, namespace_id: int, ids: Collection[str]
+) -> dict[str, KindedText]:
+    """Read what memories say, by id."""
     params = {"namespace_id": namespace_id, "ids": list(ids)}
-    return dict(reader.rows(_SQL["read_contents"], params))
+    rows = reader.rows(_SQL["read_kinded_texts"], params)
+    return {memory_id: KindedText(*text) for memory_id, *text in rows}

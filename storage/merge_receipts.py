@@ -108,7 +108,7 @@ def find_receipts(
     run_id: str | None = None,
     since: datetime | None = None,
 ) -> list[MergeReceipt]:
-    """Find merges that were not taken back, the last one first.
+    """Find merges and adopted texts that were not taken back, the last one first.
 
     Args:
         reader: An open handle.

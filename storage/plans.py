@@ -49,8 +49,9 @@ class PlanHeader:
 
     @property
     def has_work(self) -> bool:
-        """Whether an apply would change anything: decisions, or contradictions to link."""
-        return bool(self.planned or self.counters.get("to_link"))
+        """Whether an apply would change anything: decisions, links, or texts to be written."""
+        beside = (self.counters.get(name) for name in ("to_link", "to_refine"))
+        return bool(self.planned or any(beside))
 
 
 @dataclass(frozen=True, slots=True)

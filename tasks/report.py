@@ -77,7 +77,7 @@ def count_up(
         outcome = "partial"
         if plan.profile is not None and not applied and not _DONE.intersection(beside):
             outcome = "failed"
-    elif outcomes.get("already_applied", 0) == found and not any(beside.values()):
+    elif outcomes.get("already_applied", 0) == found and not _DONE.intersection(beside):
         outcome = "unchanged"
     skipped = dict(sorted(outcomes.items()))
     return RunEnd(
@@ -155,13 +155,13 @@ def describe_result(result: RunResult) -> dict[str, object]:
 def write_summary(results: Iterable[RunResult]) -> str:
     """Write a markdown table of runs: figures and ids, no content."""
     lines = [
-        "| namespace | outcome | found | applied | skipped | failed | plan |",
-        "|---|---|---:|---:|---:|---:|---|",
+        "| namespace | outcome | found | applied | skipped | failed |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for result in results:
         end = result.end
         skipped = ", ".join(f"{name} {count}" for name, count in end.skipped.items()) or "0"
         name = format_namespace(result.namespace).replace("|", "\\|")
         figures = f"{end.found} | {end.applied} | {skipped} | {end.failed}"
-        lines.append(f"| {name} | {end.outcome} | {figures} | {end.plan_id or ''} |")
+        lines.append(f"| {name} | {end.outcome} | {figures} |")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from storage import Store, StoreReader, StoreWriter
+from storage.erasure_keys import Said, find_erased
 from storage.errors import MemoryNotFoundError
 from storage.leases import Lease, keep_lease
 from storage.memories import find_memory, read_status_before
@@ -27,11 +28,11 @@ from storage.merge_receipts import (
 from storage.merge_sources import drop_sources, read_sources
 from storage.merging import MergeStage, commit_stage, read_stage
 from storage.models import MemoryRecord, RevisionKind, Status
-from storage.namespaces import StoredNamespace
+from storage.namespaces import StoredNamespace, list_namespaces
 from storage.restoring import find_tombstones, sha256_contents
 from storage.runs import RunEnd
 from tasks.consolidate.absorbing import step
-from tasks.consolidate.releasing import Released, read_histories, release_merge
+from tasks.consolidate.releasing import Released, list_gone, read_histories, release_merge
 from tasks.policies import Policy
 from tasks.report import Performed
 from tasks.requests import JobRequest, OnBatch
@@ -64,11 +65,18 @@ class Selection:
     merges: tuple[MergeReceipt, ...]
     losers: frozenset[str]
     idle: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
 
     @property
     def found(self) -> int:
         """How many memories are asked for."""
-        return len(self.tombstones) + len(self.losers) + len(self.idle)
+        groups = (self.tombstones, self.losers, self.adopted, self.idle, self.erased)
+        return sum(map(len, groups))
+
+    @property
+    def adopted(self) -> list[str]:
+        """Memories that took over a text from others, which have not been merged yet."""
+        return sorted(receipt.canonical_id for receipt in self.merges if not receipt.losers)
 
 
 @dataclass(slots=True)
@@ -81,7 +89,7 @@ class _Account:
 
     def add(self, done: Released) -> None:
         """Count a merge that was taken back."""
-        self.applied += len(done.released)
+        self.applied += len(done.released) or int(done.is_reverted)
         self.skipped.update(done.skipped.values())
         if done.warning is not None:
             self.figures[done.warning] += 1
@@ -90,6 +98,8 @@ class _Account:
         """End the run; what was there already is no change."""
         if selection.idle:
             self.skipped["not_taken"] += len(selection.idle)
+        if selection.erased:
+            self.skipped["erased"] += len(selection.erased)
         return RunEnd(
             "applied" if self.applied else "unchanged",
             found=selection.found,
@@ -100,15 +110,19 @@ class _Account:
 
 
 def check_known(store: Store, ids: Collection[str]) -> None:
-    """Check that some namespace has each of these memories.
+    """Check that some namespace has each of these memories, or that it was erased.
 
     Raises:
         MemoryNotFoundError: None has one of them.
     """
     with store.read() as reader:
-        for memory_id in ids:
-            if not find_memory(reader, memory_id):
-                raise MemoryNotFoundError(memory_id)
+        unknown = [memory_id for memory_id in ids if not find_memory(reader, memory_id)]
+        said = [Said(memory_id, ()) for memory_id in unknown]
+        owners = list_namespaces(reader) if unknown else []
+        erased = [find_erased(reader, owner.namespace_id, said) for owner in owners]
+    for memory_id in unknown:
+        if not any(memory_id in some for some in erased):
+            raise MemoryNotFoundError(memory_id)
 
 
 def preview_restore(request: JobRequest, target: StoredNamespace) -> dict[str, Any]:
@@ -117,6 +131,7 @@ def preview_restore(request: JobRequest, target: StoredNamespace) -> dict[str, A
         selection = _select(reader, target.namespace_id, _policy(request))
     taken = [("tombstone", name) for name in selection.tombstones]
     taken += [("merged", name) for name in sorted(selection.losers)]
+    taken += [("adopted", name) for name in selection.adopted]
     return {
         "found": len(taken),
         "reasons": dict(Counter(reason for reason, _ in taken)),
@@ -142,7 +157,7 @@ def perform_restore(
             if isinstance(each, MergeReceipt):
                 done = _release(writer, owner, each, selection.losers, now=request.now, clock=clock)
                 account.add(done)
-                count = len(each.losers)
+                count = len(each.losers) or 1
             else:
                 _restore(writer, owner, each, account, now=request.now)
                 count = len(each)
@@ -168,7 +183,11 @@ def _select(reader: StoreReader, owner: int, policy: RestorePolicy) -> Selection
     losers = in_merges & set(policy.ids) if policy.ids else in_merges
     known = read_stage(reader, owner, policy.ids).memories.keys() & set(policy.ids)
     idle = sorted(known - losers - set(tombstones))
-    return Selection(tuple(tombstones), tuple(merges), frozenset(losers), tuple(idle))
+    absent = [Said(memory_id, ()) for memory_id in policy.ids if memory_id not in known]
+    erased = sorted(find_erased(reader, owner, absent))
+    return Selection(
+        tuple(tombstones), tuple(merges), frozenset(losers), tuple(idle), tuple(erased)
+    )
 
 
 def _restore(
@@ -224,13 +243,14 @@ def _release(  # noqa: PLR0913 - whose merge, what of it, and two clocks
         if done.is_reverted:
             former = int(receipt.figures["former_revision"])
             drop_evidence(writer, owner, receipt.canonical_id, after_revision=former)
-        apart = sha256_contents(writer, owner, [receipt.canonical_id, *done.released])
+        others = done.released or receipt.figures.get("awaiting", ())
+        apart = sha256_contents(writer, owner, [receipt.canonical_id, *others])
         keep_apart(writer, owner, apart, clock=clock)
     canonical = stage.memories.get(receipt.canonical_id)
     revision = receipt.revision
     if canonical is not None and histories.is_unedited:
         revision = canonical.current.revision
-    settled = {*done.released, *done.skipped}
+    settled = {*done.released, *list_gone(done.skipped)}
     release_losers(writer, receipt, settled, revision=revision, clock=clock)
     return done
 

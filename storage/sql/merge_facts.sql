@@ -19,44 +19,67 @@ ORDER BY id
 
 -- name: read_lineage_texts
 -- A revision is 'merged' where a merge made it; whoever else writes the text starts the lineage anew.
-WITH steps AS (
-    SELECT id AS memory_id, revision, revision_kind, content
+-- A loser may have been a canonical memory before: what its own merges replaced is in the lineage.
+WITH asked AS (
+    SELECT unnest($ids::TEXT[]) AS id
+),
+
+members AS (
+    SELECT id FROM asked
+    UNION
+    SELECT target_id
+    FROM relations
+    WHERE namespace_id = $namespace_id
+        AND kind = 'supersedes'
+        AND until_revision IS NULL
+        AND memory_id IN (SELECT id FROM asked)
+),
+
+steps AS (
+    SELECT id AS memory_id, revision, revision_kind, kind, content
     FROM memories
-    WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
+    WHERE namespace_id = $namespace_id AND id IN (SELECT id FROM members)
     UNION ALL
-    SELECT memory_id, revision, revision_kind, content
+    SELECT memory_id, revision, revision_kind, kind, content
     FROM revisions
-    WHERE namespace_id = $namespace_id AND memory_id IN (SELECT unnest($ids::TEXT[]))
+    WHERE namespace_id = $namespace_id AND memory_id IN (SELECT id FROM members)
 ),
 
 merges AS (
     SELECT
-        memory_id, revision, content,
-        lag(content) OVER (PARTITION BY memory_id ORDER BY revision) AS replaced
+        memory_id, revision, kind, content,
+        lag({'kind': kind, 'content': content}) OVER (PARTITION BY memory_id ORDER BY revision) AS replaced
     FROM steps
     QUALIFY revision_kind = 'merged'
         AND revision > coalesce(
             max(revision) FILTER (revision_kind IN ('refined', 'corrected')) OVER (PARTITION BY memory_id), 0
         )
+),
+
+losers AS (
+    SELECT g.memory_id AS head_id, r.target_id AS memory_id
+    FROM merges AS g
+    INNER JOIN relations AS r
+        ON r.namespace_id = $namespace_id
+        AND r.memory_id = g.memory_id
+        AND r.since_revision = g.revision
+        AND r.kind = 'supersedes'
+        AND r.until_revision IS NULL
+    WHERE g.memory_id IN (SELECT id FROM asked)
 )
 
-SELECT g.memory_id, t.id AS name, t.content
-FROM merges AS g
-INNER JOIN relations AS r
-    ON r.namespace_id = $namespace_id
-    AND r.memory_id = g.memory_id
-    AND r.since_revision = g.revision
-    AND r.kind = 'supersedes'
-    AND r.until_revision IS NULL
-INNER JOIN memories AS t ON t.namespace_id = $namespace_id AND t.id = r.target_id
+SELECT l.head_id, t.id AS name, t.kind, t.content
+FROM losers AS l
+INNER JOIN memories AS t ON t.namespace_id = $namespace_id AND t.id = l.memory_id
 UNION ALL
-SELECT memory_id, memory_id || '@' || (revision - 1)::TEXT, replaced
-FROM merges
-WHERE replaced <> content
+SELECT h.head_id, g.memory_id || '@' || (g.revision - 1)::TEXT, g.replaced.kind, g.replaced.content
+FROM (SELECT id AS head_id, id AS memory_id FROM asked UNION SELECT head_id, memory_id FROM losers) AS h
+INNER JOIN merges AS g ON g.memory_id = h.memory_id
+WHERE g.replaced <> {'kind': g.kind, 'content': g.content}
 ORDER BY 1, 2
 
--- name: read_contents
-SELECT id, content
+-- name: read_kinded_texts
+SELECT id, kind, content
 FROM memories
 WHERE namespace_id = $namespace_id AND id IN (SELECT unnest($ids::TEXT[]))
 

@@ -24,11 +24,16 @@ WHERE r.namespace_id = $namespace_id
 ORDER BY r.canonical_id
 
 -- name: find_receipts
+-- An adopted text is there as long as nobody has changed the memory since.
 SELECT receipt_id, plan_id, run_id, canonical_id, revision, losers, figures, applied_at
-FROM merge_receipts
+FROM merge_receipts AS r
 WHERE namespace_id = $namespace_id
     AND released_at IS NULL
-    AND losers <> '{}'
+    AND (losers <> '{}' OR EXISTS (
+        SELECT 1
+        FROM memories AS m
+        WHERE m.namespace_id = r.namespace_id AND m.id = r.canonical_id AND m.revision = r.revision
+    ))
     AND (
         list_has_any(json_keys(losers), $ids::TEXT[])
         OR run_id = $run_id

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from storage.merge_facts import KindedText
 from tasks.consolidate.findings import Findings
 from tasks.consolidate.pairs import PASSING, JudgedPair
 from tasks.rules.clusters import Clustering, add_copies, form_clusters, judge_lineages
@@ -63,15 +64,16 @@ def _divide(
     passing: Sequence[JudgedPair], findings: Findings
 ) -> tuple[list[JudgedPair], list[JudgedPair]]:
     names: defaultdict[str, list[str]] = defaultdict(list)
-    contents = dict(findings.texts)
+    said = dict(findings.texts)
     for text in findings.lineages:
         names[text.memory_id].append(text.name)
-        contents[text.name] = text.content
+        said[text.name] = KindedText(text.kind, text.content)
 
     @cache
     def get(name: str) -> Prepared:
-        # Kinds were judged with the pair itself; a lineage is about texts alone.
-        return prepare(contents[name], kind="semantic", namespace_id=0)
+        # With the kinds that they had: or else a promoted memory would take in, run by run, what
+        # no cluster holds.
+        return prepare(said[name].content, kind=said[name].kind, namespace_id=0)
 
     def passes(left: str, right: str) -> bool:
         return judge_pair(get(left), get(right)).result in _MERGING

@@ -11,10 +11,11 @@ from typing import Any
 from storage import StoreReader
 from storage.candidates import Found, gather_candidates
 from storage.merge_facts import (
+    KindedText,
     LineageText,
     count_visible,
-    read_contents,
     read_facts,
+    read_kinded_texts,
     read_lineage_texts,
 )
 from tasks.consolidate.events import propose_replacements
@@ -37,7 +38,7 @@ class Findings:
         facts: Decision facts of every memory that may merge, or contradicts another, by id.
         order: Those that may merge, by (created_at, id).
         lineages: Texts that merged memories stand for.
-        texts: The contents of memories that have a lineage, and of those they pass with.
+        texts: What memories that have a lineage say, and those that they pass with.
         siblings: Active memories that still say what a superseded one said.
         proposals: By pair, which of two contradicting memories may replace the other.
     """
@@ -49,7 +50,7 @@ class Findings:
     facts: Mapping[str, Mapping[str, Any]]
     order: list[str]
     lineages: list[LineageText]
-    texts: Mapping[str, str]
+    texts: Mapping[str, KindedText]
     siblings: list[StaleSibling]
     proposals: Mapping[tuple[str, str], Proposal]
 
@@ -89,7 +90,7 @@ def read_findings(
         facts=facts,
         order=candidates.sort_members(involved),
         lineages=lineages,
-        texts=read_contents(reader, namespace_id, beside),
+        texts=read_kinded_texts(reader, namespace_id, beside),
         siblings=find_stale_siblings(reader, namespace_id, now=now),
         proposals=propose_replacements(reader, namespace_id, pairs),
     )

@@ -7,10 +7,12 @@ Source: spec/consolidate.md R34.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from storage import Store, StoreWriter
 from storage.changes import parse_change_set
+from storage.errors import FenceLostError, MaintenanceError, StoreBusyError
 from storage.leases import Lease, keep_lease
 from storage.merge_facts import find_kept_apart, read_facts
 from storage.models import Namespace, Status
@@ -42,16 +44,14 @@ def link_conflicts(
         clock: Wall time, for the lease.
 
     Returns:
-        How many pairs were linked, and how many were left alone as one of them has changed.
+        How many pairs were linked, were left alone as one of them has changed, and failed.
     """
     with store.read() as reader:
         links = list(_list_links(read_pairs(reader, plan.plan_id)))
         namespace = read_namespace(reader, plan.namespace_id).namespace
     done: Counter[str] = Counter()
     for link in links:
-        with store.write() as writer:
-            keep_lease(writer, lease, clock=clock())
-            outcome = _link(writer, plan, namespace, link, is_marking=is_marking)
+        outcome = _try(store, plan, lease, namespace, link, is_marking=is_marking, clock=clock())
         if outcome is not None:
             done[outcome] += 1
     return dict(done)
@@ -62,6 +62,27 @@ def _list_links(rows: list[dict[str, Any]]) -> Iterator[_Link]:
         if row["result"] == "conflict" and "related" not in row["reasons"]:
             first, second = row["figures"]["texts"]
             yield _Link((row["id"], row["partner_id"]), (first, second))
+
+
+def _try(  # noqa: PLR0913 - the pieces of one transaction
+    store: Store,
+    plan: PlanHeader,
+    lease: Lease,
+    namespace: Namespace,
+    link: _Link,
+    *,
+    is_marking: bool,
+    clock: datetime,
+) -> str | None:
+    """Link a pair; one that cannot be linked, as it has no room for an edge, stops no other."""
+    try:
+        with store.write() as writer:
+            keep_lease(writer, lease, clock=clock)
+            return _link(writer, plan, namespace, link, is_marking=is_marking)
+    except (FenceLostError, StoreBusyError):
+        raise
+    except MaintenanceError:
+        return "links_failed"
 
 
 def _link(

@@ -77,6 +77,8 @@ class Ledger:
         if adoption is not None and adoption.revision == canonical.revision:
             # An undo goes back before the text was adopted.
             figures |= {name: adoption.figures[name] for name in _FORMER & adoption.figures.keys()}
+        if not done.absorbed:
+            figures["awaiting"] = [one.id for one in cluster.losers]
         if self.author.is_forced:
             figures["forced"] = True
         place = self.counts.get(canonical.id, 0)

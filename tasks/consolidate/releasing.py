@@ -26,6 +26,7 @@ from storage.records import read_history, read_record
 from tasks.consolidate.absorbing import mirror_edges, step
 from tasks.rules.merging import RESERVED_KEYS, describe_sources
 
+_GONE, _TAKEN, _CHANGED = "gone", "taken", "canonical_changed"
 _FORMER = (
     "kind",
     "content",
@@ -48,6 +49,8 @@ class Released:
         skipped: Those that are not, and why: `gone`, or `taken` by something else.
         is_reverted: Whether the canonical has its former fields again.
         warning: Why it has not, although all losers are released.
+
+    An adopted text has no losers: the canonical itself is given back, or skipped.
     """
 
     released: tuple[str, ...]
@@ -112,6 +115,8 @@ def release_merge(  # noqa: PLR0913 - a merge, what was before it, and what is w
         left_sources: The source ids that the canonical has once these are released.
         at: When it happens.
     """
+    if not receipt.losers:
+        return _give_text_back(stage, receipt, histories, at)
     asked = [name for name in receipt.losers if name in wanted]
     skipped = {name: why for name in asked if (why := _refuse(stage, receipt, name))}
     released = tuple(name for name in asked if name not in skipped)
@@ -119,7 +124,7 @@ def release_merge(  # noqa: PLR0913 - a merge, what was before it, and what is w
     if not released or canonical is None:
         return Released(released if canonical else (), skipped, is_reverted=False)
     before = canonical.current
-    is_whole = not receipt.losers.keys() - released - skipped.keys()
+    is_whole = not receipt.losers.keys() - released - list_gone(skipped)
     is_unedited = histories.is_unedited
     if is_whole and is_unedited:
         changes = _revert(before, receipt, histories.former[before.id])
@@ -148,17 +153,35 @@ def release_merge(  # noqa: PLR0913 - a merge, what was before it, and what is w
     }
     for name in sorted(touched - inside):
         mirror_edges(stage.memories[name], stage, inside, at)
-    warning = "canonical_changed" if is_whole and not is_unedited else None
+    warning = _CHANGED if is_whole and not is_unedited else None
     return Released(released, skipped, is_whole and is_unedited, warning)
+
+
+def _give_text_back(
+    stage: MergeStage, receipt: MergeReceipt, histories: Histories, at: datetime
+) -> Released:
+    canonical = stage.memories.get(receipt.canonical_id)
+    if canonical is None or canonical.current.revision != receipt.revision:
+        return Released((), {receipt.canonical_id: _CHANGED}, is_reverted=False)
+    before = canonical.current
+    changes = _revert(before, receipt, histories.former[before.id])
+    changes |= step(before, RevisionKind.RESTORED, at)
+    canonical.states.append(before.model_copy(update=changes))
+    return Released((), {}, is_reverted=True)
+
+
+def list_gone(skipped: Mapping[str, str]) -> set[str]:
+    """List the losers that never come back; where something else took a place, that may change."""
+    return {name for name, why in skipped.items() if why == _GONE}
 
 
 def _refuse(stage: MergeStage, receipt: MergeReceipt, loser_id: str) -> str | None:
     known = stage.memories.get(loser_id)
     if known is None:
-        return "gone"
+        return _GONE
     edge = Relation(kind=RelationKind.SUPERSEDED_BY, target_id=receipt.canonical_id)
     is_merged = known.current.status == Status.SUPERSEDED and edge in known.current.relations
-    return None if is_merged else "taken"
+    return None if is_merged else _TAKEN
 
 
 def _revert(before: MemoryRecord, receipt: MergeReceipt, former: MemoryState) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tasks.consolidate.pairs import JudgedPair
 from tasks.policies import ConsolidatePolicy
 from tasks.rules.prepared import prepare
 from tasks.rules.semantic_pairs import SemanticResult, judge_semantic_pair
-from tasks.semantic_pairs import find_semantic_pairs
+from tasks.semantic_pairs import Obstacle, find_semantic_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,14 @@ def judge_semantic_pairs(
         pairs=tuple(_judge(rows, facts, texts)),
         numbers={name: one.text_number for name, one in facts.items()},
         counters=counters,
-        warning=f"semantic:{found.obstacle}" if found.obstacle is not None else None,
+        warning=_warn(policy, found.obstacle),
     )
+
+
+def _warn(policy: ConsolidatePolicy, obstacle: Obstacle | None) -> str | None:
+    """Say what keeps vectors from being looked at; that there is no index yet is no news."""
+    is_expected = obstacle == "not_served" and policy.semantic_mode == "report"
+    return None if obstacle is None or is_expected else f"semantic:{obstacle}"
 
 
 def take_semantic_pairs(

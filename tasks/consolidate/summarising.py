@@ -12,26 +12,40 @@ from storage.namespaces import read_namespace
 from storage.plans import PlanHeader, read_pairs
 from storage.records import read_records
 from tasks.policies import ConsolidatePolicy
-from tasks.providers.refiner import MOST_SOURCES, RefineRequest, RefineSource
+from tasks.providers.refiner import MOST_SOURCES, Refiner, RefineRequest, RefineSource
+from tasks.providers.setup import ProviderSetupError
 from tasks.refine_calls import RefineLimits
 from tasks.refining import refine_clusters
 from tasks.requests import JobRequest
 from tasks.rules.clusters import form_clusters
 
 
+def load_refiner(request: JobRequest) -> Refiner:
+    """Make the refiner of a request.
+
+    Raises:
+        AdmissionError: There is none, or it cannot be made.
+    """
+    if request.refiner is None:
+        raise AdmissionError("consolidate.refine", "no refiner is set: MEMTEND_REFINER")
+    try:
+        return request.refiner.load()
+    except ProviderSetupError as error:
+        raise AdmissionError("consolidate.refine", str(error)) from error
+
+
 def refine_plan(
-    request: JobRequest, plan: PlanHeader, policy: ConsolidatePolicy, lease: Lease
+    request: JobRequest,
+    plan: PlanHeader,
+    policy: ConsolidatePolicy,
+    lease: Lease,
+    refiner: Refiner,
 ) -> dict[str, int]:
     """Ask the refiner about the clusters of pairs that a plan lists as `report_only`.
 
     Returns:
         How many clusters were refined, failed or were not attempted, and the calls that took.
-
-    Raises:
-        AdmissionError: The policy wants a refiner, and there is none.
     """
-    if request.refiner is None:
-        raise AdmissionError("consolidate.refine", "no refiner is set: MEMTEND_REFINER")
     store = request.handle()
     with store.read() as reader:
         owner = read_namespace(reader, plan.namespace_id)
@@ -45,7 +59,7 @@ def refine_plan(
         )
     report = refine_clusters(
         store,
-        request.refiner.load(),
+        refiner,
         list(_make_requests(owner.namespace, pairs, records)),
         limits=RefineLimits(
             attempts=policy.refine_attempts,

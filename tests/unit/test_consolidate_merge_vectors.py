@@ -1,7 +1,5 @@
 """The consolidation vectors of clusters, merges, cosines, the account and the guard."""
 
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from storage.models import (
 from storage.plans import PlanHeader
 from tasks.apply import guard_plan
 from tasks.limits import SafetyLimits
-from tasks.rules.accounting import Account
+from tasks.report import count_up, end_planned
 from tasks.rules.clusters import form_clusters, judge_lineages
 from tasks.rules.cosine import compare_vectors
 from tasks.rules.merging import absorb_losers, adopt_text, choose_text, move_relations
@@ -162,28 +160,12 @@ def test_vectors_that_are_not_finite_have_no_cosine() -> None:
     assert np.isnan(found).tolist() == [True, True, False]
 
 
-@cases("accounting")
-def test_account_is_balanced_as_the_vector_says(case: Json) -> None:
-    values = dict(case["input"])
-    account = Account(is_dry_run=values.pop("dry_run"), **values)
-    assert account.is_balanced == case["expect"]["balanced"]
-
-
-def test_losers_of_an_earlier_apply_are_in_the_account() -> None:
-    account = Account(found=3, planned=3, is_dry_run=False, merged=1, already_applied=2)
-    assert account.is_balanced
-    assert not replace(account, already_applied=1).is_balanced
-
-
-@cases("guard")
-def test_guard_refuses_what_the_vector_says(case: Json, now: datetime) -> None:
-    inputs, expected = case["input"], case["expect"]
-    losers, visible = inputs["planned"], inputs["visible"]
-    plan = PlanHeader(
+def make_plan(losers: int, visible: int = 100) -> PlanHeader:
+    return PlanHeader(
         plan_id="plan",
         job="consolidate",
         namespace_id=1,
-        now=now,
+        now=NOW,
         policy={},
         batch_size=1,
         counters={},
@@ -192,7 +174,55 @@ def test_guard_refuses_what_the_vector_says(case: Json, now: datetime) -> None:
         carried=0,
         judged=losers,
         visible=visible,
+        profile="memtend.near-duplicate.v2",
     )
+
+
+@cases("accounting")
+def test_run_that_does_not_add_up_fails(case: Json) -> None:
+    inputs = case["input"]
+    plan, merged = make_plan(inputs["found"]), inputs["merged"]
+    if inputs["dry_run"]:
+        # A run that applies nothing has nothing merged to tell.
+        end = end_planned(plan)
+        is_balanced = end.applied == merged
+    else:
+        outcomes = {"applied": merged, "failed": inputs.get("failed", 0), **inputs["skipped"]}
+        end = count_up(plan, outcomes)
+        is_balanced = end.code != "internal:CountMismatch"
+    assert is_balanced == case["expect"]["balanced"]
+    assert end.found == inputs["found"]
+    if not inputs["dry_run"] and not is_balanced:
+        assert end.outcome == "failed"
+        return
+    assert end.found == end.applied + sum(end.skipped.values()) + end.failed
+    if "completed_with_failures" in case.get("note", ""):
+        assert end.outcome == "partial"
+
+
+def test_losers_of_an_earlier_apply_add_up() -> None:
+    end = count_up(make_plan(3), {"applied": 1, "already_applied": 2})
+    assert (end.outcome, end.applied, end.skipped) == ("applied", 1, {"already_applied": 2})
+    assert count_up(make_plan(3), {"applied": 1, "already_applied": 1}).outcome == "failed"
+
+
+def test_run_that_only_failed_failed() -> None:
+    assert count_up(make_plan(2), {"failed": 2}).outcome == "failed"
+    assert count_up(make_plan(2), {"failed": 1, "applied": 1}).outcome == "partial"
+    assert count_up(make_plan(0), {}, {"refine_failed": 1}).outcome == "failed"
+    assert count_up(make_plan(0), {}, {"refine_failed": 1, "refined": 1}).outcome == "partial"
+
+
+def test_clusters_that_were_given_up_are_no_work() -> None:
+    assert count_up(make_plan(0), {}, {"refine_permanent": 2}).outcome == "unchanged"
+    assert count_up(make_plan(0), {}, {"refined": 1}).outcome == "applied"
+
+
+@cases("guard")
+def test_guard_refuses_what_the_vector_says(case: Json) -> None:
+    inputs, expected = case["input"], case["expect"]
+    visible = inputs["visible"]
+    plan = make_plan(inputs["planned"], visible)
     limits = SafetyLimits()
     assert limits.allowed(visible) == expected["allowed"]
     confirmed = {"confirm_plan_id": inputs["confirm_plan_id"]}
