@@ -1,5 +1,6 @@
 """The verbs about jobs: plan, run, show, runs, diff."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,19 +8,23 @@ from rich.console import Console
 
 from deployments import render
 from deployments.desk import EXIT_DONE, SHOWN, Desk, Now, Where
+from deployments.maintaining import plan_steps, run_steps, run_stores
 from deployments.options import parse_limits, parse_moment, parse_values
 from deployments.render_index import render_previews
+from deployments.what_if import list_variants, render_comparison
 from flows.edge import read_clock
 from storage.errors import AdmissionError
 from storage.plans import EVERYTHING
 from tasks.explain import diff_since, explain_plan, show_plan, show_plan_or_run, show_runs
 from tasks.inline import preview_job, run_job
 from tasks.jobs import DIRECT_JOBS
+from tasks.maintaining import MAINTAIN
 from tasks.report import describe_result
+from tasks.whatif import compare_policies
 
 jobs_app = typer.Typer()
 
-Job = Annotated[str, typer.Argument(help="prune, sweep, refresh or janitor")]
+Job = Annotated[str, typer.Argument(help="a job, or maintain: all the daily ones")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="policy field; repeatable"),
@@ -29,6 +34,13 @@ Limits = Annotated[
     typer.Option("--limit", metavar="FIELD=VALUE", help="a safety limit; repeatable"),
 ]
 Rows = Annotated[int, typer.Option(min=0, help="rows to print; 0: all")]
+WhatIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=VALUE,VALUE",
+        help="only compare values of a policy field; repeatable: one field at a time, no products",
+    ),
+]
 
 
 @jobs_app.command()
@@ -37,13 +49,28 @@ def plan(
     job: Job,
     namespace: Where = None,
     sets: Sets = None,
+    what_if: WhatIf = None,
+    limits: Limits = None,
     now: Now = None,
     rows: Rows = SHOWN,
 ) -> int:
     """Store and show what a job would do; no memory changes."""
     desk: Desk = ctx.obj
+    if what_if:
+        variants = list_variants(
+            desk, job, what_if, sets=sets, limits=limits, namespace=namespace, now=now
+        )
+        compared = compare_policies(variants)
+        desk.output.emit(
+            {"what_if": compared}, lambda console: render_comparison(console, compared)
+        )
+        return EXIT_DONE
+    if limits:
+        raise AdmissionError("--limit", "is judged by run, and by plan with --what-if")
     at = parse_moment(now, read_clock())
     request = desk.request(job, mode="plan", now=at, values=parse_values(sets), namespace=namespace)
+    if job == MAINTAIN:
+        return plan_steps(desk, request, shown=rows or EVERYTHING)
     if job in DIRECT_JOBS:
         previews = preview_job(request)
         desk.output.emit(
@@ -78,6 +105,9 @@ def run(
     sets: Sets = None,
     limits: Limits = None,
     now: Now = None,
+    fleet: Annotated[
+        Path | None, typer.Option(help="maintain each store that this file lists")
+    ] = None,
 ) -> int:
     """Plan and apply a job, or apply a stored plan."""
     desk: Desk = ctx.obj
@@ -93,8 +123,12 @@ def run(
         plan_id=plan_id,
         confirm_plan_id=confirm,
     )
-    with desk.output.progress(job) as advance:
-        results = run_job(request, on_batch=lambda done: advance(done, None))
+    if fleet is not None:
+        return run_stores(desk, request, fleet)
+    if job == MAINTAIN:
+        return run_steps(desk, request)
+    with desk.output.counting(job) as count:
+        results = run_job(request, on_batch=count)
     value = {"runs": [describe_result(result) for result in results]}
     return desk.finish(value, results, lambda console: render.render_results(console, results))
 

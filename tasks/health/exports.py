@@ -22,7 +22,8 @@ A namespace is told by the columns tenant, principal, scope; instants are UTC mi
 * forecast, a row for each namespace and horizon: days, cold, expired, purge, active (now).
 * health, a row for each figure of each snapshot: run_id, taken_at, subject, metric, value or
   label, threshold (of a breach); without a namespace it is about the whole store.
-* status, one row: taken_at, run_id, status (the JSON of `memtend status`).
+* status, one row: taken_at, now (of the decisions), run_id, status (the JSON of `memtend status`),
+  policy (JSON: the health policy, with the policies of sweep and prune that were judged with).
 """
 
 import json
@@ -108,7 +109,13 @@ def _list_tables(  # noqa: PLR0913, PLR0917 - what an export knows
         yield kind, table
     yield "index_coverage", _tabulate(snapshot, targets, _list_index, _INDEX)
     yield "forecast", _tabulate(snapshot, targets, _list_forecast, _FORECAST)
-    status = {"taken_at": snapshot.taken_at, "run_id": run_id, "status": dump_status(snapshot)}
+    status = {
+        "taken_at": snapshot.taken_at,
+        "now": now,
+        "run_id": run_id,
+        "status": dump_status(snapshot),
+        "policy": policy.model_dump_json(),
+    }
     yield STATUS, pa.Table.from_pylist([status])
 
 

@@ -105,7 +105,7 @@ def test_near_pairs_over_the_budget_are_left_and_exact_ones_merge(keeper: Keeper
     result = keeper.consolidate({"max_pairs": 1})
     assert keeper.outcomes(result) == {"m4": "applied"}
     assert result.plan is not None
-    assert result.plan.warnings == ["pair_budget:near", "semantic:not_served"]
+    assert result.plan.warnings == ["pair_budget:near"]
 
 
 def test_seed_profile_is_applied_only_where_it_is_allowed(keeper: Keeper) -> None:
