@@ -15,6 +15,7 @@ from storage.errors import FenceLostError, MaintenanceError, PlanRefusedError, S
 from storage.leases import Lease, keep_lease
 from storage.merging import Dealt, MergeStage, PendingMerge, list_pending, record_outcomes
 from storage.plans import PlanHeader
+from storage.run_errors import RunCancelledError
 from tasks.consolidate.linking import link_conflicts
 from tasks.consolidate.recording import Author, Ledger, open_ledger
 from tasks.consolidate.seed import SEED_PROFILE
@@ -78,7 +79,7 @@ def _merge_all(
         try:
             done = _apply_next(store, plan, lease, size=size, clock=clock())
             size = min(size * 2, plan.batch_size)
-        except (FenceLostError, StoreBusyError):
+        except (FenceLostError, RunCancelledError, StoreBusyError):
             raise
         except MaintenanceError as error:
             if size > 1:
