@@ -3,14 +3,21 @@
 Adding a job is one row here, one in `prefect.yaml`, and its flow file. Jobs that remove memories
 are guarded: their schedules only plan until MEMTEND_SCHEDULED_MODE=apply, and a plan over the
 limits waits for a person.
+
+One schedule a night does the guarded work: that of maintain, in the right order and in one run.
+Those of sweep, prune and consolidate are there for who wants them apart, and ship switched off,
+since two schedules would do the same twice; so does that of maintain_fleet. Those of refresh and
+health stay on: they look after the hours in between, and find nothing to do after maintain.
 """
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from prefect import Flow
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import (
     ConcurrencyLimitConfig,
@@ -19,6 +26,7 @@ from prefect.client.schemas.objects import (
 )
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
 
@@ -31,13 +39,19 @@ LIMIT = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrat
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One deployment; `cron` is UTC, None: no schedule."""
+    """One deployment; `cron` is UTC, None: no schedule.
+
+    `is_switched_on`: how the schedule begins; from then on it is as the operator leaves it.
+    `is_alone`: no two runs of the deployment at once.
+    """
 
     job: str
     entrypoint: str
     cron: str | None = None
     mode: Mode | None = None
     is_guarded: bool = False
+    is_switched_on: bool = True
+    is_alone: bool = True
 
     @property
     def slug(self) -> str:
@@ -45,12 +59,32 @@ class Row:
         return f"memtend-{self.job}"
 
 
+def _guarded(
+    job: str, cron: str | None, *, is_switched_on: bool = False, is_alone: bool = True
+) -> Row:
+    return Row(
+        job,
+        f"flows.{job}:{job}",
+        cron,
+        "plan",
+        is_guarded=True,
+        is_switched_on=is_switched_on,
+        is_alone=is_alone,
+    )
+
+
 CATALOGUE = (
-    Row("sweep", "flows.sweep:sweep", "10 2 * * *", "plan", is_guarded=True),
-    Row("prune", "flows.prune:prune", "40 2 * * *", "plan", is_guarded=True),
+    _guarded("maintain", "30 1 * * *", is_switched_on=True),
+    _guarded("maintain_fleet", "30 1 * * *"),
+    _guarded("maintain_store", None, is_alone=False),
+    _guarded("sweep", "10 2 * * *"),
+    _guarded("prune", "40 2 * * *"),
+    _guarded("consolidate", "0 3 * * *"),
     Row("refresh", "flows.refresh:refresh", "20 * * * *", "apply"),
     Row("janitor", "flows.janitor:janitor", "50 3 * * *", "apply"),
     Row("health", "flows.health:health", "5,35 * * * *", "apply"),
+    Row("restore", "flows.restore:restore", None, "plan"),
+    Row("erase", "flows.erase:erase", None, "plan"),
 )
 
 
@@ -83,6 +117,44 @@ def build_deployments(name: str, scheduled_mode: Mode) -> list[RunnerDeployment]
     return [_build(row, name, scheduled_mode) for row in CATALOGUE]
 
 
+def switch_off_new(client: SyncPrefectClient, deployments: Sequence[RunnerDeployment]) -> None:
+    """Let schedules begin switched off that are to, unless the server has them already.
+
+    What the server has stays as the operator left it: a schedule that says nothing about being on
+    or off does not change that.
+    """
+    off = {row.slug for row in CATALOGUE if not row.is_switched_on}
+    for one in deployments:
+        if not one.schedules:
+            continue
+        fresh = off - _list_slugs(client, one)
+        one.schedules = [
+            schedule.model_copy(update={"active": False})
+            if isinstance(schedule, DeploymentScheduleCreate) and schedule.slug in fresh
+            else schedule
+            for schedule in one.schedules
+        ]
+
+
+def _list_slugs(client: SyncPrefectClient, deployment: RunnerDeployment) -> set[str | None]:
+    try:
+        found = client.read_deployment_by_name(f"{deployment.flow_name}/{deployment.name}")
+    except ObjectNotFound:
+        return set()
+    return {schedule.slug for schedule in found.schedules}
+
+
+def list_switches(client: SyncPrefectClient, name: str) -> dict[str, bool]:
+    """List whether each job's schedule is on, as the server has it; jobs without one are absent."""
+    switches: dict[str, bool] = {}
+    for row in CATALOGUE:
+        if row.cron is None:
+            continue
+        found = client.read_deployment_by_name(f"{row.job}/{name}")
+        switches[row.job] = any(one.active for one in found.schedules if one.slug == row.slug)
+    return switches
+
+
 def _build(row: Row, name: str, scheduled_mode: Mode) -> RunnerDeployment:
     flow = load_flow(row)
     # Without `active` the server keeps what an operator switched off (P30).
@@ -99,9 +171,11 @@ def _build(row: Row, name: str, scheduled_mode: Mode) -> RunnerDeployment:
         flow,
         name,
         schedules=schedules or None,
-        concurrency_limit=LIMIT,
+        concurrency_limit=LIMIT if row.is_alone else None,
         parameters=_dump_defaults(flow) | choose_parameters(row),
         tags=[TAG, row.job],
+        # The rest of the docstring is the help of the form's fields.
+        description=(inspect.getdoc(flow.fn) or "").partition("\n\nArgs:")[0],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 

@@ -16,19 +16,27 @@ import typer
 from pydantic import ValidationError
 
 from deployments import render
+from deployments.cli_editing import editing_app
+from deployments.cli_erasing import erasing_app
+from deployments.cli_exchange import exchange_app
 from deployments.cli_jobs import jobs_app
+from deployments.cli_merging import merging_app
+from deployments.cli_operating import operating_app
 from deployments.cli_reading import reading_app
+from deployments.cli_serving import serving_app
 from deployments.console import Output
 from deployments.desk import EXIT_BUSY, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Desk, Now, Where
 from deployments.options import parse_choice, parse_metadata, parse_moment, parse_selector
+from deployments.render_health import render_health
+from deployments.schedules import list_schedules
 from flows.edge import read_clock
-from storage import create_store
+from storage import Store, create_store
 from storage.errors import AdmissionError, LeaseHeldError, StoreBusyError
 from storage.settings import Settings
-from tasks.explain import show_status
 from tasks.feedback import SIGNALS, apply_feedback
 from tasks.importing import FORMATS, import_file
 from tasks.report import describe_error
+from tasks.status import show_status
 from tasks.writing import add_memory
 
 app = typer.Typer(
@@ -137,11 +145,13 @@ def add(
 
 @app.command()
 def status(ctx: typer.Context, namespace: Where = None, now: Now = None) -> int:
-    """Count memories by lifecycle and say how each job last ended."""
+    """Count memories by lifecycle; say how the jobs and the index are, and what comes next."""
     desk: Desk = ctx.obj
-    at = parse_moment(now, read_clock())
-    value = show_status(desk.open(), now=at, namespace=parse_selector(namespace))
-    desk.output.emit(value, lambda console: render.render_status(console, value))
+    clock = read_clock()
+    at, owner = parse_moment(now, clock), parse_selector(namespace)
+    store = Store(desk.settings.store.absolute(), lock_wait_s=desk.settings.lock_wait_s)
+    value = show_status(store, now=at, clock=clock, namespace=owner, schedules=list_schedules())
+    desk.output.emit(value, lambda console: render_health(console, value))
     return EXIT_DONE
 
 
@@ -179,6 +189,12 @@ def demo(
 
 app.add_typer(jobs_app)
 app.add_typer(reading_app)
+app.add_typer(operating_app)
+app.add_typer(serving_app)
+app.add_typer(editing_app)
+app.add_typer(erasing_app)
+app.add_typer(exchange_app)
+app.add_typer(merging_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Annotated
 
@@ -74,27 +75,32 @@ def _serve(desk: Desk, name: str, url: str) -> None:
     from deployments.catalogue import CATALOGUE  # noqa: PLC0415 - imports Prefect
     from deployments.serve import serve_deployments  # noqa: PLC0415 - likewise
 
-    rows = [
-        {
-            "deployment": f"{row.job}/{name}",
-            "cron": row.cron,
-            "mode": desk.settings.scheduled_mode if row.is_guarded else row.mode,
-        }
-        for row in CATALOGUE
-    ]
-
-    def show(console: Console) -> None:
-        table = Table("deployment", "schedule (UTC)", "scheduled mode", box=None)
-        for row in rows:
-            table.add_row(*(str(cell or "none") for cell in row.values()))
-        console.print(table)
-        console.print(f"UI: {url}   (Ctrl-C stops schedules and server)")
-
-    def tell() -> None:
-        desk.output.emit({"url": url, "deployments": rows}, show)
+    def tell(switches: Mapping[str, bool]) -> None:
+        rows = [
+            {
+                "deployment": f"{row.job}/{name}",
+                "cron": row.cron,
+                "mode": desk.settings.scheduled_mode if row.is_guarded else row.mode,
+                "is_on": switches.get(row.job, False),
+            }
+            for row in CATALOGUE
+        ]
+        desk.output.emit(
+            {"url": url, "deployments": rows}, lambda console: _show(console, url, rows)
+        )
         sys.stdout.flush()
 
     serve_deployments(desk.settings, name, tell)
+
+
+def _show(console: Console, url: str, rows: Sequence[Mapping[str, object]]) -> None:
+    table = Table("deployment", "schedule (UTC)", "mode", box=None)
+    for row in rows:
+        cron = str(row["cron"] or "none")
+        schedule = cron if row["is_on"] or not row["cron"] else f"{cron} (off)"
+        table.add_row(str(row["deployment"]), schedule, str(row["mode"]))
+    console.print(table)
+    console.print(f"UI: {url}   (Ctrl-C stops schedules and server)")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -66,6 +66,19 @@ class Output:
 
             yield advance
 
+    @contextmanager
+    def counting(self, title: str) -> Iterator[Callable[[int], None]]:
+        """Show progress of unknown length; told how much each batch was."""
+        done = 0
+        with self.progress(title) as advance:
+
+            def count(batch: int) -> None:
+                nonlocal done
+                done += batch
+                advance(done, None)
+
+            yield count
+
 
 def dump_json(value: object) -> str:
     """Encode a result; instants as RFC 3339 text."""

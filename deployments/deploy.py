@@ -9,8 +9,13 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectNotFound
 
 from deployments.automations import list_automations, register_automations
-from deployments.catalogue import build_deployments
+from deployments.catalogue import build_deployments, switch_off_new
+from deployments.serve_server import SETTINGS
 from storage.settings import Settings
+
+# A worker's runs would give signs of life every three minutes, after which ours count as dead.
+HEARTBEAT = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
+JOB_VARIABLES = {"env": {HEARTBEAT: SETTINGS[HEARTBEAT]}}
 
 
 def deploy_all(settings: Settings, *, name: str, pool: str) -> list[str]:
@@ -21,7 +26,10 @@ def deploy_all(settings: Settings, *, name: str, pool: str) -> list[str]:
     made = []
     with get_client(sync_client=True) as client:
         _ensure_pool(client, pool)
-        for deployment in build_deployments(name, settings.scheduled_mode):
+        deployments = build_deployments(name, settings.scheduled_mode)
+        switch_off_new(client, deployments)
+        for deployment in deployments:
+            deployment.job_variables = JOB_VARIABLES
             deployment.apply(work_pool_name=pool)
             made.append(f"{deployment.flow_name}/{name}")
         register_automations(client, list_automations(settings.approval_timeout_s))

@@ -15,8 +15,8 @@ from storage import Store, open_store
 from storage.errors import AdmissionError
 from storage.runs import Mode
 from storage.settings import Settings
-from tasks.jobs import find_any_job, parse_policy
 from tasks.limits import SafetyLimits
+from tasks.maintaining import parse_any_policy
 from tasks.report import RunResult, find_worst
 from tasks.requests import JobRequest
 
@@ -64,7 +64,7 @@ class Desk:
         return JobRequest(
             store=self.settings.store,
             job=job,
-            policy=parse_policy(find_any_job(job), values or {}),
+            policy=parse_any_policy(job, values or {}),
             now=now,
             clock=read_clock,
             new_run_id=new_run_id,

@@ -4,33 +4,55 @@ Registering again changes nothing that an operator chose: switched-off schedules
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 
 from prefect.client.orchestration import get_client
 from prefect.exceptions import TerminationSignal
 from prefect.runner import Runner
 
 from deployments.automations import list_automations, register_automations
-from deployments.catalogue import build_deployments
+from deployments.catalogue import build_deployments, list_switches, switch_off_new
+from storage.errors import StorageError
 from storage.settings import Settings
 
 RUNS_AT_ONCE = 2
 
 
-def serve_deployments(settings: Settings, name: str, on_ready: Callable[[], None]) -> None:
+def serve_deployments(
+    settings: Settings, name: str, on_ready: Callable[[Mapping[str, bool]], None]
+) -> None:
     """Register deployments and automations, then start runs until a signal ends it.
 
     Args:
         settings: What schedules do, and how long an approval waits.
         name: The name of each deployment.
-        on_ready: Called once all is registered, before the first run starts.
+        on_ready: Called once all is registered, before the first run starts, with the jobs that
+            have a schedule and whether it is switched on.
+
+    Raises:
+        StorageError: The Prefect server is gone: who watches this process starts it again, and it
+            the server.
     """
     runner = Runner(name="memtend", limit=RUNS_AT_ONCE)
-    for deployment in build_deployments(name, settings.scheduled_mode):
-        runner.add_deployment(deployment)
+    deployments = build_deployments(name, settings.scheduled_mode)
     with get_client(sync_client=True) as client:
+        switch_off_new(client, deployments)
+        for deployment in deployments:
+            runner.add_deployment(deployment)
         register_automations(client, list_automations(settings.approval_timeout_s))
-    on_ready()
-    with suppress(KeyboardInterrupt, TerminationSignal):
-        asyncio.run(runner.start())
+        switches = list_switches(client, name)
+    on_ready(switches)
+    _run(runner)
+
+
+def _run(runner: Runner) -> None:
+    # What the runner prints about a lost server would stand among our JSON.
+    with suppress(KeyboardInterrupt, TerminationSignal), redirect_stdout(sys.stderr):
+        try:
+            asyncio.run(runner.start())
+        except ExceptionGroup as errors:
+            if errors.subgroup(RuntimeError) is None:
+                raise
+            raise StorageError("the Prefect server does not answer any more") from None

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from storage.digests import digest_record, encode_json
+from storage.erasure_keys import Said, find_erased
 from storage.exporting_ledger import Ledger, attach_ledgers
 from storage.gateway import StoreWriter
 from storage.memories import (
@@ -81,11 +82,15 @@ class Reject:
 
 @dataclass(slots=True)
 class Admitted:
-    """What became of the candidates: each counted once; `rejects` also holds dropped edges."""
+    """What became of the candidates: each counted once; `rejects` also holds dropped edges.
+
+    `suppressed` are tombstones here; `erased` were erased, or say what was.
+    """
 
     imported: int = 0
     unchanged: int = 0
     suppressed: list[str | int] = field(default_factory=list)
+    erased: list[str | int] = field(default_factory=list)
     rejected: int = 0
     rejects: list[Reject] = field(default_factory=list)
 
@@ -96,11 +101,12 @@ def admit_records(
     """Admit records into one namespace.
 
     Source: DESIGN 10.9. A known id with the same digest, or the same state, is unchanged; one that
-    is tombstoned here and not in the source is suppressed; any other is rejected as
-    memory_already_exists. Texts are never merged.
+    is tombstoned here and not in the source is suppressed, and so is what was erased; any other is
+    rejected as memory_already_exists. Texts are never merged.
     """
     result = Admitted()
     new = _sort_out(writer, namespace_id, candidates, result)
+    new = _without_erased(writer, namespace_id, new, result)
     new = _check_edges(writer, namespace_id, new, result)
     if new:
         _insert(writer, namespace_id, new, clock)
@@ -133,6 +139,32 @@ def _sort_out(
             result.rejected += 1
             result.rejects.append(Reject(one.ref, "id", "memory_already_exists"))
     return list(new.values())
+
+
+def _without_erased(
+    writer: StoreWriter, namespace_id: int, new: list[Candidate], result: Admitted
+) -> list[Candidate]:
+    """Leave out what was erased, and the edges to it: not even their ids come back."""
+    said = [
+        Said(one.record.id, (one.record.content, *(each.content for each in one.record.history)))
+        for one in new
+    ]
+    targets = {edge.target_id for one in new for edge in one.record.relations}
+    said += [Said(name, ()) for name in targets]
+    erased = find_erased(writer, namespace_id, said)
+    if not erased:
+        return new
+    left = []
+    for one in new:
+        if one.record.id in erased:
+            result.erased.append(one.ref)
+            continue
+        kept = tuple(edge for edge in one.record.relations if edge.target_id not in erased)
+        if len(kept) < len(one.record.relations):
+            result.rejects.append(Reject(one.ref, "relations", "the target was erased"))
+        record = one.record.model_copy(update={"relations": kept})
+        left.append(replace(one, record=record))
+    return left
 
 
 def _is_known(

@@ -9,10 +9,13 @@ import pyarrow.compute as pc
 
 from storage.models import MemoryRecord, Namespace
 
+# json.dumps() would build one for each value.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
 
 def encode_json(value: object) -> str:
     """Encode lists and maps for a column: compact, sorted keys; equal values are equal text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _ENCODER.encode(value)
 
 
 def digest_parts(domain: str, parts: Iterable[bytes]) -> bytes:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from storage.digests import encode_json
 from storage.gateway import StoreReader
+from storage.marks import find_marks
 from storage.memories import (
-    encode_labels,
     read_evidence,
     read_memories,
     read_relations,
@@ -45,7 +46,7 @@ def memory_row(
         **_state_row(record),
         "namespace_id": namespace_id,
         "id": record.id,
-        "marks": encode_labels(record.tags, record.metadata)["marks"],
+        "marks": encode_json(find_marks(record.tags, record.metadata)),
         "created_at": created_at,
         "updated_at": record.updated_at or created_at,
         "content_at": record.content_at or created_at,
@@ -71,16 +72,16 @@ def evidence_rows(record: MemoryRecord, namespace_id: int) -> list[dict[str, Any
     rows: dict[str, dict[str, Any]] = {}
     for state in _states(record):
         for item in state.evidence:
-            rows.setdefault(
-                item.uri,
-                {
+            if item.uri not in rows:
+                rows[item.uri] = {
                     "namespace_id": namespace_id,
                     "memory_id": record.id,
-                    **item.model_dump(),
+                    "uri": item.uri,
+                    "digest": item.digest,
                     "kind": item.kind.value,
+                    "occurred_at": item.occurred_at,
                     "since_revision": state.revision,
-                },
-            )
+                }
     return list(rows.values())
 
 
@@ -198,12 +199,11 @@ def _states(record: MemoryRecord) -> Iterator[MemoryState]:
 
 
 def _state_row(state: MemoryState) -> dict[str, Any]:
-    labels: Mapping[str, str] = encode_labels(state.tags, state.metadata)
     return {
         **{name: getattr(state, name) for name in _STATE},
         "revision_kind": state.revision_kind.value,
         "kind": state.kind.value,
         "status": state.status.value,
-        "tags": labels["tags"],
-        "metadata": labels["metadata"],
+        "tags": encode_json(list(state.tags)),
+        "metadata": encode_json(dict(state.metadata)),
     }

@@ -12,6 +12,7 @@ from storage.errors import ConflictError
 from storage.gateway import StoreWriter
 from storage.namespaces import step_sequence
 from storage.queries import read_statements
+from storage.semantic_searches import delete_searches
 from storage.terms import delete_terms
 
 _SQL = read_statements("storage.sql", "removal")
@@ -48,6 +49,7 @@ def remove_marked(writer: StoreWriter, namespace_id: int, *, now: datetime) -> b
         writer.execute(_SQL["end_edges"], owner)
         writer.execute(_SQL["step_neighbours"], {**owner, "now": now})
     delete_tokens(writer, namespace_id)
+    delete_searches(writer, namespace_id)
     delete_terms(writer, namespace_id)
     marked = writer.rows(_SQL["count_removed"])[0][0]
     removed = writer.execute(_SQL["delete_memories"], owner)

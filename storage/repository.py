@@ -15,6 +15,7 @@ import pyarrow as pa
 from storage.change_digest import digest_change_set
 from storage.change_errors import IdempotencyConflictError
 from storage.changes import AddRelation, ChangeSet, Create, RemoveRelation, parse_change_set
+from storage.erasure_keys import refuse_all_erased
 from storage.errors import ConflictError
 from storage.gateway import Store, StoreReader, StoreWriter
 from storage.graph import Surroundings, check_graph
@@ -130,6 +131,7 @@ def commit_states(
 
     Raises:
         ConflictError: A memory is not at the revision that was read.
+        ErasedMemoryError: A new one was erased, or says what was.
     """
     _write(writer, namespace_id, changed, occurred_at)
     step_sequence(writer, namespace_id)
@@ -223,6 +225,7 @@ def _write(
     writer: StoreWriter, namespace_id: int, changed: Mapping[str, Staged], occurred_at: datetime
 ) -> None:
     new = [_with_history(one) for one in changed.values() if one.is_new]
+    refuse_all_erased(writer, namespace_id, {one.id: one.content for one in new})
     old = [one for one in changed.values() if not one.is_new]
     told = [_with_history(one) for one in old]
     rows = [memory_row(one, namespace_id, origin_digest=None, clock=occurred_at) for one in new]
@@ -254,14 +257,15 @@ def _write_edges(
     first: Mapping[str, int],
     namespace_id: int,
 ) -> None:
-    fresh = []
+    fresh, ended = [], []
     for record in records:
         for row in relation_rows(record, namespace_id):
             if row["since_revision"] > first.get(record.id, 0):
                 fresh.append(row)
             elif row["until_revision"] is not None:
-                names = ("namespace_id", "memory_id", "kind", "target_id", "until_revision")
-                writer.execute(_SQL["end_edge"], {name: row[name] for name in names})
+                ended.append(row)
+    if ended:
+        writer.insert(_SQL["end_edges"], pa.Table.from_pylist(ended, schema=RELATION_SCHEMA))
     insert_relations(writer, pa.Table.from_pylist(fresh, schema=RELATION_SCHEMA))
 
 

@@ -31,6 +31,9 @@ class Settings(BaseModel):
         min_length=1,
         description="Who writes one text for several memories: openai, or module:factory",
     )
+    fleet: Path | None = Field(
+        default=None, description="File that lists the stores which maintain_fleet works on"
+    )
     scheduled_mode: Literal["plan", "apply"] = Field(
         default="plan",
         description="What scheduled runs of prune, sweep and consolidate do; apply: really remove",

@@ -1,7 +1,8 @@
 """What Prefect shows of a run: a summary, the plan, progress, events. Ids and figures only."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
@@ -21,12 +22,13 @@ from storage.plans import PlanHeader
 from storage.runs import Outcome
 from tasks.explain import show_plan
 from tasks.health.job import describe_event, find_breaches
-from tasks.report import RunResult, write_summary
+from tasks.maintaining import Step, describe_step, judge_results, list_results, write_steps
+from tasks.report import RunResult, find_worst, write_summary
 from tasks.requests import JobRequest
 
 MAX_ROWS = 200  # PLATFORM P12
 LONG_ROWS = 1_000  # a plan of less is applied before anybody looks
-_FACTS = ("id", "reason", "action", "expected_revision", "outcome")
+_FACTS = ("id", "reason", "action", "outcome", "expected_revision")
 
 
 class ProgressArtifact:
@@ -44,14 +46,14 @@ class ProgressArtifact:
         self._total, self._done, self._artifact_id = plan.planned + plan.carried, 0, None
 
     def advance(self, count: int) -> None:
-        """Take note of a batch: its decisions, or, where there is no plan, all that is done."""
+        """Take note of a batch: how many decisions or memories were dealt with in it."""
+        self._done += count
         if self._total == 0:
-            _logger().info("%d done so far", count)
+            _logger().info("%d done so far", self._done)
             return
-        self._done = min(self._done + count, self._total)
         if self._total < LONG_ROWS:
             return
-        percent = 100.0 * self._done / self._total
+        percent = min(100.0, 100.0 * self._done / self._total)
         if self._artifact_id is None:
             self._artifact_id = UUID(str(create_progress_artifact(percent, key=self._key)))
         else:
@@ -65,16 +67,22 @@ def report_results(request: JobRequest, results: Sequence[RunResult]) -> None:
         _logger().info(
             "%s %s: applied %d of %d", result.run_id, end.outcome, end.applied, end.found
         )
-    job = request.job
+    job, worst = request.job, find_worst(results)
+    # A run that was approved has a second set: the page tells them apart by this word only.
+    outcome = "unchanged" if worst is None else worst.end.outcome
     create_markdown_artifact(
-        key=f"memtend-{job}", markdown=_describe(request, results), description=f"memtend {job}"
+        key=f"memtend-{job}",
+        markdown=_describe(request, results),
+        description=f"{outcome}: the figures of memtend {job}",
     )
     plans = list(islice(_list_decisions(request, results), MAX_ROWS))
     if plans:
         create_table_artifact(
             key=f"memtend-{job}-plan",
             table=plans,
-            description=f"The first {MAX_ROWS} rows at most; all: memtend show PLAN --rows 0",
+            description=(
+                f"{outcome}: the first {MAX_ROWS} rows at most; all: memtend show PLAN --rows 0"
+            ),
         )
     figures = list(islice(_list_figures(results), MAX_ROWS))
     if figures:
@@ -82,15 +90,59 @@ def report_results(request: JobRequest, results: Sequence[RunResult]) -> None:
             key=f"memtend-{job}-figures", table=figures, description="What was done, in figures"
         )
     _emit_outcomes(request, results)
-    if job == "health":
-        _emit_breaches(request, results)
+    taken = [one for one in results if one.end.outcome == "applied"]
+    if job == "health" and taken:
+        _emit_breaches(request, taken)
+
+
+def report_steps(request: JobRequest, steps: Sequence[Step]) -> None:
+    """Publish what became of each step of a run, and one event for all of them."""
+    rows = [describe_step(step) for step in steps]
+    for row in rows:
+        _logger().info("%(job)s %(outcome)s: applied %(applied)d of %(found)d", row)
+    head = f"## {request.job}, {request.mode}, {request.trigger}\n\n"
+    outcome = judge_results(list_results(steps))
+    create_markdown_artifact(
+        key=f"memtend-{request.job}",
+        markdown=head + write_steps(rows),
+        description=f"{outcome}: the figures of memtend {request.job}",
+    )
+    emit_event(
+        f"memtend.{request.job}.{outcome}",
+        resource=_resource(request.job),
+        payload={
+            "mode": request.mode,
+            "trigger": request.trigger,
+            "steps": {step.job: step.outcome for step in steps},
+        },
+    )
+
+
+def report_stores(job: str, outcome: Outcome, rows: Sequence[Mapping[str, str]]) -> None:
+    """Publish what became of each store of a fleet, and one event for all of them."""
+    table = ["| store | outcome | state | flow run |", "|---|---|---|---|"]
+    for row in rows:
+        _logger().info("%s: %s, %s", row["store"], row["outcome"], row["state"])
+        cells = [row[name].replace("|", "\\|") for name in ("store", "outcome", "state", "run")]
+        table.append(f"| {' | '.join(cells)} |")
+    counts = Counter(row["outcome"] for row in rows)
+    total = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    create_markdown_artifact(
+        key=f"memtend-{job.replace('_', '-')}",
+        markdown="\n".join([f"## {job}: {total}", "", *table]),
+        description=f"{outcome}: the stores of memtend {job}",
+    )
+    payload = {"stores": len(rows), "outcomes": dict(counts)}
+    emit_event(f"memtend.{job}.{outcome}", resource=_resource(job), payload=payload)
 
 
 def record_decision(job: str, plan_id: str, *, decision: str, approver: str, note: str) -> None:
     """Keep what a person decided about a plan, with the run."""
     _logger().info("%s: %s", plan_id, decision)
     said = {"plan": plan_id, "decision": decision, "approver": approver, "note": note}
-    create_table_artifact(key=f"memtend-{job}-decision", table=[said], description="A decision")
+    create_table_artifact(
+        key=f"memtend-{job}-decision", table=[said], description=f"{decision}, by {approver}"
+    )
 
 
 def _logger() -> "logging.Logger | logging.LoggerAdapter[logging.Logger]":
@@ -106,11 +158,12 @@ def _describe(request: JobRequest, results: Sequence[RunResult]) -> str:
         plan_id = result.end.plan_id
         if plan_id is None:
             continue
-        command = f"memtend show {plan_id} --rows 0"
+        commands = [f"memtend show {plan_id} --rows 0"]
         if result.end.code == PlanRefusedError.code:
-            command += f"; memtend run {request.job} --confirm {plan_id}"
+            commands.append(f"memtend run {request.job} --confirm {plan_id}")
             lines += ["", f"**{result.end.error}**"]
-        lines += ["", f"`{command}`"]
+        for command in commands:
+            lines += ["", f"`{command}`"]
     return "\n".join(lines[: MAX_ROWS * 2])
 
 
@@ -124,7 +177,7 @@ def _list_decisions(
         for decision in shown["decisions"]:
             facts = {name: decision.pop(name, None) for name in _FACTS}
             figures = " ".join(f"{name}={_round(value)}" for name, value in decision.items())
-            yield {"namespace": format_namespace(result.namespace), **facts, "figures": figures}
+            yield {**facts, "figures": figures, "namespace": format_namespace(result.namespace)}
 
 
 def _round(value: object) -> object:
@@ -146,7 +199,7 @@ def _emit_outcomes(request: JobRequest, results: Sequence[RunResult]) -> None:
         codes = sorted({one.end.code for one in some if one.end.code is not None})
         emit_event(
             f"memtend.{request.job}.{outcome}",
-            resource=_resource(request),
+            resource=_resource(request.job),
             payload={
                 "mode": request.mode,
                 "trigger": request.trigger,
@@ -164,8 +217,8 @@ def _emit_outcomes(request: JobRequest, results: Sequence[RunResult]) -> None:
 def _emit_breaches(request: JobRequest, results: Sequence[RunResult]) -> None:
     for breach in find_breaches(request, results)[:MAX_ROWS]:
         event, payload = describe_event(breach)
-        emit_event(event, resource=_resource(request), payload=payload)
+        emit_event(event, resource=_resource(request.job), payload=payload)
 
 
-def _resource(request: JobRequest) -> dict[str, str]:
-    return {"prefect.resource.id": f"memtend.job.{request.job}"}
+def _resource(job: str) -> dict[str, str]:
+    return {"prefect.resource.id": f"memtend.job.{job}"}

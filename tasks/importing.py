@@ -194,7 +194,8 @@ def _refuse(*, is_strict: bool, report: ImportReport) -> None:
 def _add(report: ImportReport, result: Admitted) -> None:
     report.imported += result.imported
     report.unchanged += result.unchanged
-    report.suppressed += len(result.suppressed)
+    report.suppressed += len(result.suppressed) + len(result.erased)
     report.rejected += result.rejected
     report.rejects += result.rejects
     report.warnings += [Reject(ref, "id", "suppressed: tombstoned") for ref in result.suppressed]
+    report.warnings += [Reject(ref, "id", "suppressed: erased") for ref in result.erased]

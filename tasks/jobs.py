@@ -21,6 +21,8 @@ from tasks.apply import apply_plan
 from tasks.consolidate.apply import apply_consolidation
 from tasks.consolidate.plan import plan_consolidate
 from tasks.consolidate.reporting import explain_pairs
+from tasks.erasing.job import perform_erase, preview_erase
+from tasks.erasing.selection import ErasePolicy
 from tasks.health.job import perform_health, preview_health
 from tasks.health.policy import HealthPolicy
 from tasks.janitor import JanitorPolicy, perform_janitor, preview_janitor
@@ -142,6 +144,7 @@ DIRECT_JOBS = {
     for job in (
         DirectJob("refresh", RefreshPolicy, perform_refresh, preview_refresh),
         DirectJob("restore", RestorePolicy, perform_restore, preview_restore),
+        DirectJob("erase", ErasePolicy, perform_erase, preview_erase),
         DirectJob("health", HealthPolicy, check_health, preview_check, is_store_wide=True),
         DirectJob("janitor", JanitorPolicy, perform_janitor, preview_janitor, is_store_wide=True),
     )

@@ -10,6 +10,7 @@ from datetime import datetime
 from storage import StoreWriter
 from storage.change_errors import MemoryExistsError
 from storage.digests import digest_values
+from storage.erasure_keys import refuse_all_erased
 from storage.errors import LimitExceededError
 from storage.fingerprints import find_copies
 from storage.merge_sources import Sources, add_sources, read_sources
@@ -38,7 +39,9 @@ def put_item(writer: StoreWriter, namespace_id: int, draft: ItemDraft, *, now: d
 
     Raises:
         MemoryExistsError: Its id belongs to a memory that is not active; nothing revives one.
+        ErasedMemoryError: It was erased, or says what was.
     """
+    refuse_all_erased(writer, namespace_id, {draft.id: draft.content})
     known = read_record(writer, namespace_id, draft.id)
     if known is not None and known.status != Status.ACTIVE:
         raise MemoryExistsError(draft.id)

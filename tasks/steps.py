@@ -64,11 +64,32 @@ def _veiled(stage: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def call_step(
+    name: str,
+    run: Callable[[], list[RunResult]],
+    report: Callable[[list[RunResult]], None],
+) -> list[RunResult]:
+    """Run a step and report it as one task run, whose state has the name of the outcome."""
+    results: list[RunResult] = []
+
+    def step() -> State:
+        results.extend(run())
+        report(results)
+        return end_state(results)
+
+    task(name=name, cache_policy=NO_CACHE, persist_result=False)(_veiled(step))(return_state=True)
+    return results
+
+
 def end_state(results: Sequence[RunResult]) -> State:
     """Give the flow the name of its outcome: the worst of its runs."""
     worst = find_worst(results)
     outcome: Outcome = worst.end.outcome if worst is not None else "unchanged"
-    message = "; ".join(f"{one.run_id} {one.end.outcome}" for one in results)[:1024]
+    return make_state(outcome, "; ".join(f"{one.run_id} {one.end.outcome}" for one in results))
+
+
+def make_state(outcome: Outcome, message: str) -> State:
+    """Make the state that an outcome has in Prefect."""
     if outcome in _FAILURES:
-        return Failed(name=outcome, message=message)
-    return Completed(name=outcome, message=message)
+        return Failed(name=outcome, message=message[:1024])
+    return Completed(name=outcome, message=message[:1024])

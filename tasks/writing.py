@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from storage import Store
 from storage.admission import Candidate, admit_records
 from storage.digests import digest_values
+from storage.erasure_keys import ErasedMemoryError
 from storage.errors import AdmissionError
 from storage.models import (
     DEFAULT_NAMESPACE,
@@ -38,6 +39,7 @@ def add_memory(
 
     Raises:
         AdmissionError: A field is invalid, or the id is known; the field is named.
+        ErasedMemoryError: It was erased, or says what was.
     """
     record = _validate({**values, "created_at": clock, "origin": Origin.STORE_API})
     said = Evidence(
@@ -56,6 +58,8 @@ def add_memory(
         result = admit_records(writer, stored.namespace_id, [candidate], clock=clock)
         if result.rejects:
             raise AdmissionError(result.rejects[0].field, result.rejects[0].reason)
+        if result.erased:
+            raise ErasedMemoryError(record.id)
         if result.imported != 1:
             raise AdmissionError("id", "memory_already_exists")
     return record

@@ -1,6 +1,7 @@
 """The catalogue of deployments: what runs when, in which mode, and that it can."""
 
 import re
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,16 @@ from deployments.catalogue import (
     choose_scheduled,
     load_flow,
 )
+from deployments.deploy import HEARTBEAT, JOB_VARIABLES
 from storage.runs import Mode
+from tasks.maintaining import GUARDED
 
 ROOT = Path(__file__).parents[1]
 BUILT = {one.flow_name: one for one in build_deployments("test", "plan")}
 rows = pytest.mark.parametrize("row", CATALOGUE, ids=[row.job for row in CATALOGUE])
+# What a person has to fill in, since no value does no harm.
+_ONE: dict[str, Any] = {"policy": {"ids": ["m1"]}}
+REQUIRED: dict[str, dict[str, Any]] = {"restore": _ONE, "erase": _ONE}
 MACHINE = re.compile(r"/(home|root|tmp|work|usr)/|https?:|\d+\.\d+\.\d+\.\d+")
 
 
@@ -40,22 +46,35 @@ def schedules_of(deployment: RunnerDeployment) -> list[DeploymentScheduleCreate]
 
 
 def test_table_of_deployments() -> None:
-    """Deployment, flow, cron (UTC), mode of a manual run, mode of a scheduled one."""
+    """Flow, cron (UTC), mode of a manual run, mode of a scheduled one, whether it begins on."""
     table = {
         row.job: (
             row.entrypoint,
             row.cron,
             choose_parameters(row).get("mode"),
-            choose_scheduled(row, "plan").get("mode", row.mode),
+            choose_scheduled(row, "plan").get("mode", row.mode) if row.cron else None,
+            row.is_switched_on,
         )
         for row in CATALOGUE
     }
     assert table == {
-        "sweep": ("flows.sweep:sweep", "10 2 * * *", "plan", "plan"),
-        "prune": ("flows.prune:prune", "40 2 * * *", "plan", "plan"),
-        "refresh": ("flows.refresh:refresh", "20 * * * *", "apply", "apply"),
-        "janitor": ("flows.janitor:janitor", "50 3 * * *", "apply", "apply"),
-        "health": ("flows.health:health", "5,35 * * * *", "apply", "apply"),
+        "maintain": ("flows.maintain:maintain", "30 1 * * *", "plan", "plan", True),
+        "maintain_fleet": (
+            "flows.maintain_fleet:maintain_fleet",
+            *("30 1 * * *", "plan", "plan", False),
+        ),
+        "maintain_store": (
+            "flows.maintain_store:maintain_store",
+            *(None, "plan", None, False),
+        ),
+        "sweep": ("flows.sweep:sweep", "10 2 * * *", "plan", "plan", False),
+        "prune": ("flows.prune:prune", "40 2 * * *", "plan", "plan", False),
+        "consolidate": ("flows.consolidate:consolidate", "0 3 * * *", "plan", "plan", False),
+        "refresh": ("flows.refresh:refresh", "20 * * * *", "apply", "apply", True),
+        "janitor": ("flows.janitor:janitor", "50 3 * * *", "apply", "apply", True),
+        "health": ("flows.health:health", "5,35 * * * *", "apply", "apply", True),
+        "restore": ("flows.restore:restore", None, "plan", None, True),
+        "erase": ("flows.erase:erase", None, "plan", None, True),
     }
     assert len(table) == len(CATALOGUE)
 
@@ -75,10 +94,11 @@ def test_entrypoint_resolves(row: Row) -> None:
 @rows
 def test_parameters_of_manual_and_scheduled_runs_are_valid(row: Row) -> None:
     deployment = BUILT[row.job]
-    load_flow(row).validate_parameters(deployment.parameters)
+    filled = deployment.parameters | REQUIRED.get(row.job, {})
+    load_flow(row).validate_parameters(filled)
     for schedule in schedules_of(deployment):
         assert schedule.parameters["trigger"] == "schedule"
-        load_flow(row).validate_parameters({**deployment.parameters, **schedule.parameters})
+        load_flow(row).validate_parameters({**filled, **schedule.parameters})
 
 
 @rows
@@ -90,7 +110,7 @@ def test_form_is_prefilled_described_and_closed(row: Row) -> None:
         assert all(field.get("description") for field in model["properties"].values()), name
     policy = schema["properties"].get("policy")
     if policy is not None:
-        assert BUILT[row.job].parameters["policy"] == policy["default"]
+        assert BUILT[row.job].parameters.get("policy") == policy.get("default")
 
 
 @rows
@@ -104,12 +124,29 @@ def test_schedule_is_utc_cron_and_keeps_the_operators_switch(row: Row) -> None:
         assert "active" not in one.model_fields_set
 
 
-@rows
-def test_second_run_of_a_deployment_is_cancelled(row: Row) -> None:
-    built = BUILT[row.job]
+@pytest.mark.parametrize("job", [row.job for row in CATALOGUE if row.is_alone])
+def test_second_run_of_a_deployment_is_cancelled(job: str) -> None:
+    built = BUILT[job]
     assert built.concurrency_limit == 1
     assert built.concurrency_options is not None
     assert built.concurrency_options.collision_strategy is ConcurrencyLimitStrategy.CANCEL_NEW
+
+
+def test_only_the_runs_of_a_fleets_stores_are_many_at_once() -> None:
+    assert [row.job for row in CATALOGUE if not row.is_alone] == ["maintain_store"]
+    assert BUILT["maintain_store"].concurrency_limit is None
+
+
+def test_no_two_schedules_begin_on_that_do_the_same() -> None:
+    on = {row.job for row in CATALOGUE if row.cron is not None and row.is_switched_on}
+    assert "maintain" in on
+    assert not on & {*GUARDED, "maintain_fleet"}
+
+
+def test_form_of_a_restore_is_not_filled_in() -> None:
+    schema = parameter_schema(load_flow_from_entrypoint("flows.restore:restore")).model_dump()
+    assert schema["required"] == ["policy"]
+    assert BUILT["restore"].parameters == {"mode": "plan"}
 
 
 @pytest.mark.parametrize("mode", ["plan", "apply"])
@@ -119,7 +156,7 @@ def test_one_setting_turns_destructive_schedules_and_no_others(mode: Mode) -> No
             scheduled = {**built.parameters, **schedule.parameters}["mode"]
             assert scheduled == (mode if row.is_guarded else row.mode)
     guarded = {row.job for row in CATALOGUE if row.is_guarded}
-    assert guarded >= {"sweep", "prune"}
+    assert guarded >= {*GUARDED, "maintain", "maintain_fleet", "maintain_store"}
     assert not guarded & {"refresh", "janitor", "health"}
 
 
@@ -137,16 +174,16 @@ def describe(row: Row) -> dict[str, Any]:
         "cron": row.cron,
         "timezone": "UTC",
         "parameters": choose_scheduled(row, "plan"),
-    }
+    } | ({} if row.is_switched_on else {"active": False})
+    limit = {"concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"}}
     return {
         "name": "pool",
         "entrypoint": row.entrypoint,
         "tags": ["memtend", row.job],
         "parameters": choose_parameters(row),
         "schedules": [schedule] if row.cron is not None else [],
-        "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
-        "work_pool": {"name": "memtend"},
-    }
+        "work_pool": {"name": "memtend", "job_variables": JOB_VARIABLES},
+    } | (limit if row.is_alone else {})
 
 
 def test_yaml_and_catalogue_agree() -> None:
@@ -164,6 +201,12 @@ def test_automations_look_at_our_runs_only_and_spare_waiting_ones() -> None:
         silent.trigger, "expect", set()
     )
     assert getattr(undecided.trigger, "after", set()) == {"prefect.flow-run.Suspended"}
+
+
+def test_workers_runs_give_signs_of_life_in_time() -> None:
+    silent, _ = list_automations(60)
+    longest = getattr(silent.trigger, "within", timedelta())
+    assert timedelta(seconds=2 * int(JOB_VARIABLES["env"][HEARTBEAT])) < longest
 
 
 def test_deploy_needs_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,12 @@ SET
 FROM incoming AS i
 WHERE m.namespace_id = i.namespace_id AND m.id = i.id AND m.revision = i.expected_revision
 
--- name: end_edge
-UPDATE relations
-SET until_revision = $until_revision
-WHERE namespace_id = $namespace_id
-    AND memory_id = $memory_id
-    AND kind = $kind
-    AND target_id = $target_id
-    AND until_revision IS NULL
+-- name: end_edges
+UPDATE relations AS r
+SET until_revision = i.until_revision
+FROM incoming AS i
+WHERE r.namespace_id = i.namespace_id
+    AND r.memory_id = i.memory_id
+    AND r.kind = i.kind
+    AND r.target_id = i.target_id
+    AND r.until_revision IS NULL

@@ -260,16 +260,12 @@ def _send(work: Work, rows: list[tuple[str, str]], suspects: list[str]) -> Embed
             with work.store.write() as writer:
                 mark_in_flight(writer, partition, ids, lease_fence=fence, clock=work.clock())
 
-    done = 0
-
     def after(ids: Sequence[str]) -> None:
-        nonlocal done
         if work.marks_crashes:
             with work.store.write() as writer:
                 clear_in_flight(writer, partition, lease_fence=fence)
-        done += len(ids)
         if work.on_batch is not None:
-            work.on_batch(done)
+            work.on_batch(len(ids))
 
     try:
         result = embed_rows(
