@@ -6,7 +6,6 @@ from the top, reads what it did before, and asks again under the same key, which
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from prefect.flow_runs import suspend_flow_run
@@ -17,13 +16,12 @@ from storage.errors import PlanRefusedError
 from storage.models import format_namespace
 from tasks.artifacts import record_decision
 from tasks.report import RunResult
-from tasks.requests import JobRequest
 
 # Another run may hold the lease when the answer comes; a killed one holds it for five minutes.
 _PAUSES_S = (5, 10, 20, 40, 80, 160)
 # Prefect's own timeout ends a run as Failed; the automation, which says refused, comes first.
 _MARGIN_S = 600
-Apply = Callable[[JobRequest], list[RunResult]]
+Apply = Callable[[RunResult], RunResult]
 
 
 class Decision(RunInput):
@@ -37,30 +35,26 @@ class Decision(RunInput):
 
 
 def settle_refused(
-    request: JobRequest, results: Sequence[RunResult], *, timeout_s: int, apply: Apply
+    results: Sequence[RunResult], *, timeout_s: int, apply: Apply
 ) -> list[RunResult]:
     """Ask about each refused plan in turn, and apply the approved ones.
 
     Args:
-        request: What the flow run was asked for.
-        results: What became of it so far.
+        results: What became of the flow run so far.
         timeout_s: How long each question waits; then the run ends as refused.
-        apply: Runs a request and reports it.
+        apply: Applies the plan of a refused run although it is over a limit, and reports that.
 
     Returns:
         The results, with those of approved plans in the place of their refusals.
     """
-    return [
-        _settle(request, result, timeout_s, apply) if _waits(result) else result
-        for result in results
-    ]
+    return [_settle(result, timeout_s, apply) if _waits(result) else result for result in results]
 
 
 def _waits(result: RunResult) -> bool:
     return result.end.code == PlanRefusedError.code and result.end.plan_id is not None
 
 
-def _settle(request: JobRequest, refused: RunResult, timeout_s: int, apply: Apply) -> RunResult:
+def _settle(refused: RunResult, timeout_s: int, apply: Apply) -> RunResult:
     plan_id = str(refused.end.plan_id)
     form = Decision.with_initial_data(description=_describe(refused))
     key = plan_id.replace("_", "-")  # Prefect refuses anything but letters, digits and dashes
@@ -69,14 +63,12 @@ def _settle(request: JobRequest, refused: RunResult, timeout_s: int, apply: Appl
     record_decision(refused.job, plan_id, **said)
     if answer.decision == "reject":
         return refused
-    # A person starts it now: no slot can be missed, and the plan names its namespace.
-    confirmed = replace(request, plan_id=None, confirm_plan_id=plan_id, trigger="manual", slot=None)
-    (result,) = apply(confirmed)
+    result = apply(refused)
     for pause_s in _PAUSES_S:
         if result.end.outcome != "skipped_busy":
             break
         time.sleep(pause_s)
-        (result,) = apply(confirmed)
+        result = apply(refused)
     return result
 
 

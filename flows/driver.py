@@ -1,7 +1,7 @@
 """What the job flows share: from form to request, from results to a Prefect state."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -9,10 +9,9 @@ from typing import Any
 
 from prefect.client.schemas.objects import State
 from prefect.runtime import deployment, flow_run
-from prefect.states import Failed
 
 from flows.approval import settle_refused
-from flows.edge import choose_embedder, new_run_id, read_clock
+from flows.edge import choose_embedder, choose_refiner, new_run_id, read_clock
 from flows.selector import Approval, NamespaceSelector
 from storage import open_store
 from storage.flow_runs import list_runs_of
@@ -20,13 +19,20 @@ from storage.instants import to_utc
 from storage.models import Namespace, format_namespace
 from storage.runs import Mode, Trigger
 from storage.settings import Settings
-from tasks.artifacts import report_results
-from tasks.inline import run_job
+from tasks.artifacts import report_results, report_steps
 from tasks.limits import SafetyLimits
+from tasks.maintaining import (
+    MAINTAIN,
+    attempt_job,
+    find_step,
+    judge_results,
+    list_results,
+    run_maintain,
+)
 from tasks.policies import Policy
-from tasks.report import RunResult, describe_error
+from tasks.report import RunResult, describe_error, end_with_error
 from tasks.requests import JobRequest
-from tasks.steps import MAX_TASK_RUNS, TaskCall, end_state
+from tasks.steps import MAX_TASK_RUNS, TaskCall, call_step, end_state, make_state
 
 _STAGES = 5  # of one approved plan: begin, plan, guard, apply, finish
 
@@ -44,6 +50,7 @@ class JobForm:
     plan_id: str | None = None
     confirm_plan_id: str | None = None
     approval: Approval = "refuse"
+    slot: datetime | None = None
 
 
 def name_run() -> str:
@@ -56,44 +63,81 @@ def name_run() -> str:
     return f"{flow_run.flow_name} {where} {given.get('mode', '')}".rstrip()
 
 
+def read_scheduled() -> datetime:
+    """Read when this flow run was to start; Prefect gives a datetime of a kind of its own."""
+    scheduled: datetime = flow_run.scheduled_start_time
+    return to_utc(datetime.fromisoformat(scheduled.isoformat()))
+
+
 def run_flow(job: str, policy: Policy, form: JobForm) -> State:
     """Run a job inside its flow; errors become the state, their text is never a stranger's."""
     try:
         request = _request(job, policy, form)
         # Only the run of a deployment can be started again after its wait.
         if form.approval == "refuse" or form.mode == "plan" or deployment.id is None:
-            return end_state(_run_once(request, MAX_TASK_RUNS))
+            return _end(request, _run_once(request, MAX_TASK_RUNS))
         results = _read_earlier(request) or _run_once(request, MAX_TASK_RUNS - _STAGES)
         timeout_s = Settings.from_env(os.environ).approval_timeout_s
-        apply = partial(_run_once, task_runs=_STAGES)
-        return end_state(settle_refused(request, results, timeout_s=timeout_s, apply=apply))
+        apply = partial(_apply_refused, request)
+        return _end(request, settle_refused(results, timeout_s=timeout_s, apply=apply))
     except Exception as error:  # noqa: BLE001 - an exception's text would reach Prefect's database
-        said = describe_error(error)
-        return Failed(name="failed", message=str(said["message"]))
+        return end_early(error)
+
+
+def _end(request: JobRequest, results: list[RunResult]) -> State:
+    state = end_state(results)
+    if request.job == MAINTAIN:
+        return make_state(judge_results(results), str(state.message))
+    return state
+
+
+def end_early(error: Exception) -> State:
+    """End a flow run that an error stopped outside of any job."""
+    return make_state(end_with_error(error, None).outcome, str(describe_error(error)["message"]))
 
 
 def _run_once(request: JobRequest, task_runs: int) -> list[RunResult]:
+    if request.job == MAINTAIN:
+        steps = run_maintain(request, _run_step)
+        report_steps(request, steps)
+        return list_results(steps)
     call = TaskCall(request.job, task_runs)
-    results = run_job(request, call=call, on_batch=call.progress.advance)
+    results = attempt_job(request, call=call, on_batch=call.progress.advance)
     report_results(request, results)
     return results
 
 
+def _run_step(request: JobRequest) -> list[RunResult]:
+    call = TaskCall(request.job, 0)  # the step is the task run
+    run = partial(attempt_job, request, call=call, on_batch=call.progress.advance)
+    return call_step(request.job, run, partial(report_results, request))
+
+
+def _apply_refused(request: JobRequest, refused: RunResult) -> RunResult:
+    """Apply the plan of a refused run: a person says so, so no slot can be missed."""
+    plan_id = refused.end.plan_id
+    step = find_step(request, refused.job) if request.job == MAINTAIN else request
+    confirmed = replace(step, plan_id=None, confirm_plan_id=plan_id, trigger="manual", slot=None)
+    (result,) = _run_once(confirmed, _STAGES)
+    return result
+
+
 def _read_earlier(request: JobRequest) -> list[RunResult]:
-    """Read what this flow run did before it waited: the last run on each namespace."""
+    """Read what this flow run did before it waited: the last run of each job and namespace."""
     store = open_store(request.store, lock_wait_s=request.lock_wait_s)
     with store.read() as reader:
         ended = list_runs_of(reader, str(request.flow_run_id))
-    last: dict[Namespace, RunResult] = {}
+    last: dict[tuple[str, Namespace], RunResult] = {}
     for one in ended:
-        if one.end.plan_id is not None or one.namespace not in last:
-            last[one.namespace] = RunResult(one.run_id, one.job, one.namespace, one.end)
+        about = (one.job, one.namespace)
+        if one.end.plan_id is not None or about not in last:
+            last[about] = RunResult(one.run_id, one.job, one.namespace, one.end)
     return list(last.values())
 
 
 def _request(job: str, policy: Policy, form: JobForm) -> JobRequest:
     settings = Settings.from_env(os.environ)
-    scheduled = flow_run.scheduled_start_time
+    scheduled = read_scheduled()
     return JobRequest(
         store=Path(form.store) if form.store else settings.store,
         job=job,
@@ -107,9 +151,10 @@ def _request(job: str, policy: Policy, form: JobForm) -> JobRequest:
         plan_id=form.plan_id,
         confirm_plan_id=form.confirm_plan_id,
         trigger=form.trigger,
-        slot=to_utc(scheduled) if form.trigger == "schedule" else None,
+        slot=to_utc(form.slot or scheduled) if form.trigger == "schedule" else None,
         flow_run_id=str(flow_run.id),
         lock_wait_s=settings.lock_wait_s,
         lease_ttl_s=settings.lease_ttl_s,
         embedder=choose_embedder(settings.embedder),
+        refiner=choose_refiner(settings.refiner),
     )

@@ -15,6 +15,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Scheduled
 
 from deployments.catalogue import CATALOGUE
+from deployments.deploy import JOB_VARIABLES
 from storage import Store
 from storage.runs import list_runs
 
@@ -34,23 +35,29 @@ def deploy(name: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return list(answer.value["deployments"])
 
 
+def list_off(found: dict[str, DeploymentResponse]) -> set[str]:
+    return {job for job, one in found.items() if one.schedules and not one.schedules[0].active}
+
+
 def test_deploying_again_keeps_the_operators_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert deploy("again", monkeypatch) == [f"{row.job}/again" for row in CATALOGUE]
     first = read_deployments("again")
-    sweep = first["sweep"]
+    assert list_off(first) == {row.job for row in CATALOGUE if row.cron and not row.is_switched_on}
     with get_client(sync_client=True) as client:
-        client.update_deployment_schedule(sweep.id, sweep.schedules[0].id, active=False)
+        for job, is_on in (("maintain", False), ("sweep", True)):
+            one = first[job]
+            client.update_deployment_schedule(one.id, one.schedules[0].id, active=is_on)
     deploy("again", monkeypatch)
     second = read_deployments("again")
     assert {job: one.id for job, one in second.items()} == {j: one.id for j, one in first.items()}
-    switches = {job: one.schedules[0].active for job, one in second.items() if one.schedules}
-    assert [job for job, is_on in switches.items() if not is_on] == ["sweep"]
+    assert list_off(second) == list_off(first) ^ {"maintain", "sweep"}
 
 
 def test_no_path_of_this_machine_is_in_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     deploy("anywhere", monkeypatch)
     for one in read_deployments("anywhere").values():
         assert (one.path, one.pull_steps) == (None, [])
+        assert one.job_variables == JOB_VARIABLES
         assert str(ROOT) not in one.model_dump_json()
 
 

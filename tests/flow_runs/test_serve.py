@@ -12,6 +12,7 @@ import pytest
 from helpers.cli import run_here
 from helpers.serving import Served, run_serve, serve
 
+from deployments.catalogue import CATALOGUE
 from deployments.serve_state import ServeState
 from storage import Store
 from storage.runs import list_runs
@@ -44,7 +45,8 @@ def test_store_is_served_until_a_signal_and_nothing_is_left(filled: Store) -> No
         assert {one["deployment"] for one in served.told["deployments"]} >= {"sweep/local"}
         found = served.deployments()
         assert {one["name"] for one in found.values()} == {"local"}
-        assert all(one["schedules"][0]["active"] for one in found.values() if one["schedules"])
+        on = {job for job, one in found.items() if any(s["active"] for s in one["schedules"])}
+        assert on == {row.job for row in CATALOGUE if row.cron and row.is_switched_on}
         with urlopen(served.url, timeout=30) as page:  # noqa: S310 - our own server
             assert b"<html" in page.read().lower()
         exit_code, said = run_serve(filled.path)
@@ -72,16 +74,19 @@ def test_port_that_is_taken_is_told_at_once(store: Store) -> None:
 @pytest.mark.slow
 def test_operators_choices_and_waiting_runs_survive_restarts(filled: Store, now: datetime) -> None:
     with serve(filled.path) as served:
-        prune = served.deployments()["prune"]
-        path = f"/deployments/{prune['id']}/schedules/{prune['schedules'][0]['id']}"
-        with suppress(ValueError):  # it answers with nothing
-            served.call("PATCH", path, {"active": False})
+        for job, is_on in (("maintain", False), ("prune", True)):
+            one = served.deployments()[job]
+            path = f"/deployments/{one['id']}/schedules/{one['schedules'][0]['id']}"
+            with suppress(ValueError):  # it answers with nothing
+                served.call("PATCH", path, {"active": is_on})
         waiting = order_sweep(served, now)
         assert served.stop(signal.SIGINT) == 0
     with serve(filled.path, MEMTEND_SCHEDULED_MODE="apply") as served:
         found = served.deployments()
-        switches = {job: one["schedules"][0]["active"] for job, one in found.items()}
-        assert [job for job, is_on in switches.items() if not is_on] == ["prune"]
+        told = {one["deployment"].split("/")[0]: one["is_on"] for one in served.told["deployments"]}
+        assert (told["maintain"], told["prune"], told["sweep"]) == (False, True, False)
+        scheduled = {job: one["schedules"][0] for job, one in found.items() if one["schedules"]}
+        assert all(one["active"] == told[job] for job, one in scheduled.items())
         assert found["sweep"]["schedules"][0]["parameters"]["mode"] == "apply"
         assert found["sweep"]["parameters"]["mode"] == "plan"
         answer(served, waiting, "approve")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -18,6 +19,7 @@ from helpers.children import ROOT
 _PROGRAM = "from deployments.cli import main; main()"
 _LONGEST_WAIT_S = 120.0
 _UNAVAILABLE = 503
+_ENDS = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,18 @@ class Served:
 
     def order(self, job: str, **parameters: object) -> str:
         """Start a run as the form does."""
+        return self._create(job, parameters, {})
+
+    def order_for(self, slot: datetime, job: str, **parameters: object) -> str:
+        """Schedule a run for an instant, as the scheduler does; it may be long ago."""
+        return self._create(job, parameters, {"scheduled_time": slot.isoformat()})
+
+    def _create(self, job: str, parameters: dict[str, object], details: dict[str, str]) -> str:
+        state = {"type": "SCHEDULED", "state_details": details}
         made = self.call(
             "POST",
             f"/deployments/{self.deployments()[job]['id']}/create_flow_run",
-            {"parameters": parameters, "state": {"type": "SCHEDULED"}},
+            {"parameters": parameters, "state": state},
         )
         return str(made["id"])
 
@@ -67,16 +77,26 @@ class Served:
             assert time.monotonic() < deadline, run["state"]
             time.sleep(0.3)
 
+    def end(self, flow_run_id: str) -> str:
+        """Wait until a run has ended; give the name of its state."""
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while True:
+            state = self.call("GET", f"/flow_runs/{flow_run_id}")["state"]
+            if state["type"] in _ENDS:
+                return str(state["name"])
+            assert time.monotonic() < deadline, state
+            time.sleep(0.3)
+
     def stop(self, number: int) -> int:
         """Send a signal and wait for the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=120)
 
 
 @contextmanager
 def serve(store: Path, **environ: str) -> Iterator[Served]:
     """Serve a store on a free port; it is ended at the end of the block at the latest."""
-    with _start(store, environ) as process:
+    with start_serve(store, **environ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -91,12 +111,13 @@ def serve(store: Path, **environ: str) -> Iterator[Served]:
 
 def run_serve(store: Path, *, port: int = 0) -> tuple[int, dict[str, Any]]:
     """Serve a store where that is expected to end at once."""
-    with _start(store, {}, port=port) as process:
+    with start_serve(store, port) as process:
         out, _ = process.communicate(timeout=60)
     return process.returncode, json.loads(out)
 
 
-def _start(store: Path, environ: dict[str, str], *, port: int = 0) -> subprocess.Popen[str]:
+def start_serve(store: Path, port: int = 0, /, **environ: str) -> subprocess.Popen[str]:
+    """Start to serve a store; the first line that it says is JSON."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
     }
