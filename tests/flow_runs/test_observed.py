@@ -58,7 +58,7 @@ def test_run_says_its_job_namespace_and_mode_and_shows_its_plan(
         assert client.read_flow_run(ordered.id).name == "prune t/p/s%2F1 apply"
     kept = read_kept(state)
     (summary,) = (text for text in kept.artifacts if text.startswith("## prune, apply, manual"))
-    assert f"| applied | {MANY} | {MANY} | 0 | 0 | plan_" in summary
+    assert f"| applied | {MANY} | {MANY} | 0 | 0 |" in summary
     assert "`memtend show plan_" in summary
     (rows,) = (json.loads(text) for text in kept.artifacts if text.startswith("[{"))
     assert len(rows) == 200
