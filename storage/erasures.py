@@ -188,9 +188,7 @@ def list_unproved(reader: StoreReader) -> list[Unproved]:
     """List the erasures of the store that are not proved yet, the oldest first."""
     records = reader.records(_SQL["list_unproved"])
     doubts = [json.loads(record.pop("proof") or "{}").get("found_in", {}) for record in records]
-    return [
-        Unproved(**record, doubt=doubt) for record, doubt in zip(records, doubts, strict=True)
-    ]
+    return [Unproved(**record, doubt=doubt) for record, doubt in zip(records, doubts, strict=True)]
 
 
 def list_unproved_marks(reader: StoreReader, namespace_id: int) -> frozenset[str]:

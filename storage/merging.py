@@ -55,9 +55,7 @@ class MergeStage:
         return {name: one for name, one in sorted(self.memories.items()) if one.is_changed}
 
 
-def list_pending(
-    reader: StoreReader, context: ApplyContext, *, size: int
-) -> list[PendingMerge]:
+def list_pending(reader: StoreReader, context: ApplyContext, *, size: int) -> list[PendingMerge]:
     """List the next losers of a plan in the order of apply."""
     params = {**context.owner(), **context.names(), "size": size}
     return [PendingMerge(*row) for row in reader.rows(_SQL["list_pending"], params)]

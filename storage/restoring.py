@@ -23,9 +23,7 @@ def find_tombstones(
     return [name for (name,) in reader.rows(_SQL["find_tombstones"], params)]
 
 
-def sha256_contents(
-    reader: StoreReader, namespace_id: int, ids: Collection[str]
-) -> dict[str, str]:
+def sha256_contents(reader: StoreReader, namespace_id: int, ids: Collection[str]) -> dict[str, str]:
     """Digest the contents of memories, by id."""
     params = {"namespace_id": namespace_id, "ids": list(ids)}
     return dict(reader.rows(_SQL["sha256_contents"], params))

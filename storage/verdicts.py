@@ -41,9 +41,7 @@ class Verdict(NamedTuple):
     union_size: int
 
 
-def read_texts(
-    reader: StoreReader, namespace_id: int, numbers: Collection[int]
-) -> dict[int, str]:
+def read_texts(reader: StoreReader, namespace_id: int, numbers: Collection[int]) -> dict[int, str]:
     """Read the contents of active memories by the numbers of their texts."""
     params = {"namespace_id": namespace_id, "numbers": list(numbers)}
     return dict(reader.rows(_SQL["read_texts"], params))

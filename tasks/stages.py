@@ -141,9 +141,7 @@ def plan_stage(request: JobRequest, target: StoredNamespace, lease: Lease) -> Pl
             keep_lease(writer, lease, clock=request.clock())
             note_plan(writer, lease.holder, request.plan_id)
             return read_plan(writer, request.plan_id)
-    plan = find_job(request.job).make_plan(
-        store, request.policy, namespace=target, now=request.now
-    )
+    plan = find_job(request.job).make_plan(store, request.policy, namespace=target, now=request.now)
     if plan.header.has_work or request.mode == "plan":
         with store.write() as writer:
             keep_lease(writer, lease, clock=request.clock())

@@ -44,8 +44,8 @@ SELECT
 ADD_MARK = """
 INSERT INTO kept_apart BY NAME
 SELECT
-    1 AS namespace_id, 'kept' AS memory_id, 'other' AS partner_id, repeat('a', 64) AS content_digest,
-    repeat('b', 64) AS partner_digest, $at AS noted_at
+    1 AS namespace_id, 'kept' AS memory_id, 'other' AS partner_id,
+    repeat('a', 64) AS content_digest, repeat('b', 64) AS partner_digest, $at AS noted_at
 """
 FORMS = ("jsonl", "parquet")
 
