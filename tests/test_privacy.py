@@ -138,6 +138,19 @@ class Desk:
         self.run("feedback", "cold", "helpful")
 
 
+def duplicates() -> Iterator[Json]:
+    """Give copies, near duplicates, contradictions and a refused pair, all with the canary."""
+    text = f"the {CANARY} export job of the billing team writes its audit rows into the shared box"
+    for number, said in enumerate((text, f"{text}.", f"{text} today", f"{text} only")):
+        secret = {"title": f"{CANARY} {number}", "api_key": f"{CANARY}-{number}"}
+        yield say(f"copy-{number}", content=said, kind="semantic", metadata=secret)
+    for name, said in (("cold-bad", "walks"), ("stale-bad", "walks!")):
+        yield say(name, content=f"{CANARY} {said} alone", kind="semantic")
+    for number in (10, 50):
+        said = f"{CANARY} sets the retry budget to {number} attempts for billing calls"
+        yield say(f"figure-{number}", content=said, kind="semantic", importance=0.9)
+
+
 def spoil(store: Store) -> None:
     """Change a memory after the plan, and let writes of others fail."""
     with store.write() as writer:
@@ -162,6 +175,35 @@ def test_nobody_repeats_what_a_memory_says(
     desk.look_back()
     assert_everything_happened(filled)
     rows = dump_tables(filled, without=["memories", "revisions", "touched"])
+    assert CANARY not in f"{desk.printed} {caplog.text} {rows}"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["tables", "json"])
+def test_consolidation_repeats_no_text(
+    options: tuple[str, ...], store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """But for metadata values that a merge could not keep: they stand beside its source ids."""
+    caplog.set_level(logging.DEBUG)
+    import_file(store, write_lines(tmp_path / "copies.jsonl", *duplicates()), clock=NOW)
+    with store.write() as writer:
+        writer.run_script(FAULTS)
+    desk = Desk(store, options)
+    desk.run("plan", "consolidate", "--now", format_instant(NOW))
+    with store.read() as reader:
+        ((plan_id,),) = reader.rows("SELECT plan_id FROM plans")
+        results = {row[0] for row in reader.rows("SELECT result FROM plan_pairs")}
+    desk.apply("consolidate", plan_id)
+    with store.read() as reader:
+        outcomes = dict(reader.rows("SELECT memory_id, outcome FROM decisions"))
+        ((losses,),) = reader.rows("SELECT string_agg(losses, '') FROM merge_sources")
+    desk.run("merge", "copy-0", "copy-3")
+    desk.look_back()
+    desk.run("restore", "copy-1")
+    rows = dump_tables(store, without=["memories", "revisions", "touched", "merge_sources"])
+    assert results >= {"similar", "conflict"}
+    assert outcomes == {"copy-1": "applied", "copy-2": "applied", "stale-bad": "failed"}
+    assert f"{CANARY} 1" in losses
+    assert f"{CANARY}-1" not in losses
     assert CANARY not in f"{desk.printed} {caplog.text} {rows}"
 
 

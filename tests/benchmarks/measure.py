@@ -72,16 +72,21 @@ def measure(job: str, name: str, seed: Seed) -> Measurement:
     """Let an implementation do its work once, on copies of the seed's files where it writes."""
     with tempfile.TemporaryDirectory(dir=seed.directory) as directory:
         own = copy_seed(seed, Path(directory))
-        with JOBS[job][name](own) as work:
-            # What got ready is no garbage: Python loops should not pay for looking through it.
-            gc.collect()
-            gc.freeze()
-            started = time.perf_counter(), time.process_time()
-            read = work()
-            wall_s, cpu_s = time.perf_counter() - started[0], time.process_time() - started[1]
-            peak = read_peak_rss()
-            decisions, digest = digest_pairs(read())
-            gc.unfreeze()
+        return time_work(job, name, own, JOBS[job][name])
+
+
+def time_work(job: str, name: str, seed: Seed, implementation: Implementation) -> Measurement:
+    """Let an implementation do its work once, on the files of the seed."""
+    with implementation(seed) as work:
+        # What got ready is no garbage: Python loops should not pay for looking through it.
+        gc.collect()
+        gc.freeze()
+        started = time.perf_counter(), time.process_time()
+        read = work()
+        wall_s, cpu_s = time.perf_counter() - started[0], time.process_time() - started[1]
+        peak = read_peak_rss()
+        decisions, digest = digest_pairs(read())
+        gc.unfreeze()
     return Measurement(job, name, seed.rows, wall_s, cpu_s, peak, decisions, digest)
 
 
