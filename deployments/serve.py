@@ -52,7 +52,8 @@ def _run(runner: Runner) -> None:
     with suppress(KeyboardInterrupt, TerminationSignal), redirect_stdout(sys.stderr):
         try:
             asyncio.run(runner.start())
-        except ExceptionGroup as errors:
-            if errors.subgroup(RuntimeError) is None:
-                raise
+        except Exception:
+            with get_client(sync_client=True) as client:
+                if client.api_healthcheck() is None:
+                    raise
             raise StorageError("the Prefect server does not answer any more") from None

@@ -21,7 +21,7 @@ INSERT INTO partitions
 SELECT $partition, 1, '', '{}', '', '', 1, $phase, $publication_id, NULL, 0, 0
 """
 INSERT_LEASE = """
-INSERT INTO leases SELECT 'key', 1, 'refresh', 'run', $fence, $clock, $clock
+INSERT INTO leases SELECT 'key', 1, 'refresh', 'run', $fence, $clock, $clock, NULL
 """
 SET_PHASE = """
 UPDATE publications
