@@ -205,7 +205,7 @@ def insert_text_for_a_number(writer: StoreWriter) -> None:
 
 
 def insert_past_a_check(writer: StoreWriter) -> None:
-    statement = "INSERT INTO leases SELECT $text, 1, $text, NULL, NULL, NULL, NULL"
+    statement = "INSERT INTO leases SELECT $text, 1, $text, NULL, NULL, NULL, NULL, NULL"
     writer.execute(statement, {"text": CANARY})
 
 
