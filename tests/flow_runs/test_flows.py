@@ -161,7 +161,7 @@ def assert_summary(store: Store, kept: Kept) -> None:
     lines = summary.splitlines()[2:]
     for namespace in NAMESPACES:
         (line,) = (line for line in lines if f"/{namespace.scope} " in line)
-        assert "| planned | 13 | 0 | dry_run 13 | 0 | plan_" in line
+        assert "| planned | 13 | 0 | dry_run 13 | 0 |" in line
     assert not [text for text in contents if text in kept.texts()]
 
 

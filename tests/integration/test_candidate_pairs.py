@@ -1,55 +1,29 @@
 """All pairs that a run looks at: copies, exact and near ones, those that share a key."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
-import pytest
 from helpers.candidates import as_mapping, find_copies, find_open, number_texts
 from helpers.consolidation import cases
 from helpers.duplicates import PROFILE, fill
 from helpers.rows import NOW
-from helpers.vectors import copy_store
 
 from storage import Store
 from storage.candidates import (
     MOST_VALUES,
     Limits,
-    NearPairs,
     gather_candidates,
 )
 from storage.instants import parse_instant
 from storage.merge_receipts import keep_apart
 from storage.models import Namespace
 from storage.namespaces import ensure_namespace
-from storage.queries import read_statements
 
 Row = dict[str, Any]
-Found = dict[tuple[str, str], tuple[int, int]]
 
-_SQL = read_statements("storage.sql", "candidates")
-_BOUNDS = """
-SELECT
-    least_shared($n) AS required, $n - least_shared($n) + 1 AS prefix,
-    least_shared($n) AS min_partner, largest_partner($n) AS max_partner
-"""
 _OWNERS = Namespace(tenant="t", principal="p", scope="many")
 _BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-_numbers = iter(range(1_000, 1_000_000))
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Give one open store for many namespaces."""
-    store = copy_store(tmp_path_factory.mktemp("candidates") / "store")
-    with store.session():
-        yield store
-
-
-def find(store: Store, owner: int, limits: Limits = Limits()) -> NearPairs:  # noqa: B008
-    with store.read() as reader:
-        return gather_candidates(reader, owner, profile=PROFILE, now=NOW).find_near_pairs(limits)
 
 
 def test_copies_are_represented_by_the_oldest(store: Store, namespace_id: int) -> None:

@@ -22,11 +22,9 @@ from storage.candidates import (
     NearPairs,
     gather_candidates,
 )
-from storage.models import Namespace
 from storage.queries import read_statements
 
 Row = dict[str, Any]
-Found = dict[tuple[str, str], tuple[int, int]]
 
 _SQL = read_statements("storage.sql", "candidates")
 _BOUNDS = """
@@ -34,7 +32,6 @@ SELECT
     least_shared($n) AS required, $n - least_shared($n) + 1 AS prefix,
     least_shared($n) AS min_partner, largest_partner($n) AS max_partner
 """
-_OWNERS = Namespace(tenant="t", principal="p", scope="many")
 _BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 _numbers = iter(range(1_000, 1_000_000))
 
