@@ -248,15 +248,3 @@ def switch_serving(
 def list_generations(reader: StoreReader, namespace_id: int | None = None) -> list[dict[str, Any]]:
     """List the partitions of a namespace, or of all, with their sizes."""
     return reader.records(_SQL["list_generations"], {"namespace_id": namespace_id})
-
-
-def read_coverage(
-    reader: StoreReader, namespace: Mapping[str, str] | None = None
-) -> dict[str, int | float]:
-    """Read how many active memories are served with their current content."""
-    names: Mapping[str, str | None] = namespace or dict.fromkeys(("tenant", "principal", "scope"))
-    row = reader.records(_SQL["read_coverage"], dict(names))[0]
-    figures: dict[str, int | float] = {name: count or 0 for name, count in row.items()}
-    active = figures["active"]
-    figures["coverage"] = round(figures["embedded"] / active, 6) if active else 1.0
-    return figures

@@ -156,12 +156,6 @@ def count_settled(reader: StoreReader, run_id: str) -> int:
     return int(reader.rows(_SQL["count_settled"], {"run_id": run_id})[0][0])
 
 
-def last_runs(reader: StoreReader) -> dict[str, dict[str, Any]]:
-    """Read the last outcome and the last success of each job that ever ran."""
-    rows = reader.records(_SQL["last_runs"])
-    return {row.pop("job"): row for row in rows}
-
-
 def _start(start: RunStart) -> dict[str, object]:
     return asdict(start)
 

@@ -79,13 +79,6 @@ LEFT JOIN serving AS s ON s.partition = p.partition
 WHERE $namespace_id::INTEGER IS NULL OR p.namespace_id = $namespace_id
 ORDER BY p.partition
 
--- name: read_coverage
-SELECT
-    sum(active)::BIGINT AS active, sum(embedded)::BIGINT AS embedded, sum(stale)::BIGINT AS stale,
-    sum(failed)::BIGINT AS failed
-FROM index_coverage
-WHERE $tenant::TEXT IS NULL OR (tenant = $tenant AND principal = $principal AND scope = $scope)
-
 -- name: fence_source
 -- The publisher and every writer of memories move the same counter; a source that moved on is seen.
 UPDATE namespaces

@@ -82,16 +82,6 @@ SELECT
 FROM run_history
 WHERE run_id = $run_id
 
--- name: last_runs
-SELECT
-    job,
-    max_by(outcome, started_at) AS last_outcome,
-    max(ended_at) FILTER (outcome IN ('applied', 'planned', 'unchanged', 'partial')) AS last_success
-FROM runs
-WHERE outcome <> 'running'
-GROUP BY job
-ORDER BY job
-
 -- name: count_settled
 SELECT count(*) FROM runs WHERE settled_by = $run_id
 
