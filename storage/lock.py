@@ -1,7 +1,8 @@
 """The sidecar lock of a store: flock on a fresh descriptor, with a turnstile before it.
 
 It is released by the kernel when the process dies, and separates threads as well as processes.
-Without the turnstile overlapping readers keep a writer out for ever (PLATFORM D10a).
+Without the turnstile overlapping readers keep a writer out for ever (PLATFORM D10a), and if readers
+left it before they hold the lock, one writer in a loop would keep them out.
 """
 
 import fcntl
@@ -34,13 +35,10 @@ def hold_lock(directory: Path, *, exclusive: bool, wait_s: float) -> Iterator[No
     turnstile = _open_lock(directory / TURNSTILE_FILE)
     try:
         _acquire(turnstile, mode, started=started, deadline=deadline)
-        if not exclusive:
-            fcntl.flock(turnstile, fcntl.LOCK_UN)
         lock = _open_lock(directory / LOCK_FILE)
         try:
             _acquire(lock, mode, started=started, deadline=deadline)
-            if exclusive:
-                fcntl.flock(turnstile, fcntl.LOCK_UN)
+            fcntl.flock(turnstile, fcntl.LOCK_UN)
             yield
         finally:
             os.close(lock)

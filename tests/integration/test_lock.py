@@ -2,7 +2,7 @@
 
 import time
 from contextlib import ExitStack
-from threading import Timer
+from threading import Event, Thread, Timer
 
 import pytest
 from helpers.children import Child, start_child
@@ -12,6 +12,7 @@ from storage.errors import StoreBusyError
 
 INCREMENTS = 100
 HOLD_S = 0.5
+WRITE_S = 0.1
 COUNTER = "INSERT INTO store_meta (name, value) VALUES ('counter', '0')"
 READ_COUNTER = "SELECT value::INTEGER FROM store_meta WHERE name = 'counter'"
 TOUCH = "UPDATE store_meta SET value = 'touched' WHERE name = 'store_uuid'"
@@ -51,6 +52,26 @@ def test_overlapping_readers_never_starve_a_writer(store: Store) -> None:
             with patient.write() as writer:
                 assert writer.execute(TOUCH) == 1
         assert [reader.process.poll() for reader in readers] == [None] * 4
+
+
+def test_writer_without_a_pause_never_starves_a_reader(store: Store) -> None:
+    is_over = Event()
+
+    def write_on() -> None:
+        while not is_over.is_set():
+            with impatient(store, wait_s=15).write() as writer:
+                writer.execute(TOUCH)
+                time.sleep(WRITE_S)
+
+    writing = Thread(target=write_on)
+    writing.start()
+    try:
+        for _ in range(20):
+            with impatient(store, wait_s=20 * WRITE_S).read():
+                assert writing.is_alive()
+    finally:
+        is_over.set()
+        writing.join()
 
 
 def test_reader_blocks_a_writer_no_longer_than_its_read_lasts(store: Store) -> None:
