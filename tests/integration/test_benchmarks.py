@@ -88,6 +88,7 @@ def test_exponent_is_the_slope_over_the_sizes() -> None:
     assert fit_exponent([(10, 1.0), (10, 2.0)]) is None
 
 
+@pytest.mark.slow
 def test_the_repository_is_measured_and_answers_as_expected(tmp_path: Path) -> None:
     out = tmp_path / "samples.parquet"
     how = ("--sizes", "1k", "--adds", "10", "--repeat", "1", "--out", str(out))
@@ -104,6 +105,7 @@ def test_the_repository_is_measured_and_answers_as_expected(tmp_path: Path) -> N
     assert {"ours", "ours, opening", "re-tokenising", "append + fsync"} < set(measured)
 
 
+@pytest.mark.slow
 def test_the_refresh_is_measured_and_does_what_it_should(tmp_path: Path) -> None:
     out = tmp_path / "samples.parquet"
     how = ("--sizes", "1k", "--parts", "changed", "--repeat", "1", "--out", str(out))
@@ -119,6 +121,7 @@ def test_the_refresh_is_measured_and_does_what_it_should(tmp_path: Path) -> None
     assert said == [{"case": FULL, "fault": ""}, {"case": CHANGED, "fault": ""}]
 
 
+@pytest.mark.slow
 def test_refresh_without_the_expected_work_is_void(tmp_path: Path) -> None:
     path = tmp_path / "store"
     active = seed_store(path, ROWS)
@@ -134,6 +137,7 @@ def test_refresh_without_the_expected_work_is_void(tmp_path: Path) -> None:
         assert [one.fault for one in measure_runs(case, path, "hash", 0)] == [""]
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_refresh_add_up_to_its_time(tmp_path: Path) -> None:
     path = tmp_path / "store"
     active = seed_store(path, ROWS)

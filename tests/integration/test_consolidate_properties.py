@@ -49,6 +49,8 @@ _metadata = st.dictionaries(
 )
 _sources = st.lists(st.sampled_from(["manual", "tool_result", "session_turn"]), max_size=2)
 
+pytestmark = pytest.mark.slow
+
 
 def say_time(days: float) -> str:
     return format_instant(NOW - timedelta(days=days))
@@ -243,7 +245,6 @@ def test_a_promoted_memory_takes_in_no_more_than_its_cluster(shared: Store) -> N
     assert space.consolidate().end.outcome == "unchanged"
 
 
-@pytest.mark.slow
 @many
 @given(lines=memories(with_edges=False), data=st.data())
 def test_no_chain_forms_run_by_run(shared: Store, lines: list[Json], data: st.DataObject) -> None:
@@ -276,7 +277,6 @@ def test_an_undone_run_leaves_no_trace(shared: Store, lines: list[Json]) -> None
     assert space.consolidate().end.outcome == "unchanged"
 
 
-@pytest.mark.slow
 @many
 @given(lines=memories(), data=st.data())
 def test_runs_are_undone_in_turn(shared: Store, lines: list[Json], data: st.DataObject) -> None:
@@ -299,7 +299,6 @@ def test_runs_are_undone_in_turn(shared: Store, lines: list[Json], data: st.Data
         space.assert_sound()
 
 
-@pytest.mark.slow
 @many
 @given(lines=memories(), data=st.data())
 def test_losers_come_back_in_any_order(
