@@ -1,6 +1,7 @@
 """Sweep does what its vectors say: scores, forecasts, plans, guard, receipts, restore, feedback."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ from helpers.vectors import (
 
 from storage import StoreWriter
 from storage.errors import AdmissionError
+from storage.instants import parse_instant
 from storage.memories import list_live
 from storage.plans import read_decisions, read_receipts
 from storage.terms import insert_terms, term_rows
@@ -53,6 +55,7 @@ from tasks.jobs import find_job, parse_policy
 from tasks.policies import ConsolidatePolicy, RefreshPolicy
 from tasks.providers.hashing import HashingEmbedder
 from tasks.requests import EmbedderChoice
+from tasks.rules.slots import find_day
 from tasks.writing import add_memory
 
 RECEIPT_ROWS = "SELECT r::TEXT FROM apply_receipts AS r"
@@ -248,10 +251,22 @@ def texts_of(writer: StoreWriter) -> list[tuple[str, str]]:
     return [(name, text) for name, text in writer.rows("SELECT id, content FROM memories")]
 
 
-@pytest.mark.skip(reason="schedules belong to the deployments")
 @only_cases("sweep", "Q06")
-def test_schedule_runs_once_per_local_date(case: VectorCase) -> None:
-    raise NotImplementedError(case)
+def test_schedule_runs_once_per_local_date(case: VectorCase, tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "store", case)
+    with store.write() as writer:
+        insert_rows(writer, [case.defaults["row"] | {"id": "m1"}])
+    zone, runs = case.inputs["tz"], []
+    for key, instant in case.expected["first_instants"].items():
+        slot = parse_instant(instant)
+        assert find_day(slot, zone) == key
+        for number in range(case.inputs["starts_per_key"]):
+            start = slot + timedelta(seconds=1 + number)
+            asked = {"now": start, "slot": slot, "slot_zone": zone, "trigger": "schedule"}
+            runs.append((key, run_case(store, case, mode="apply", **asked).end))
+    worked = [key for key, end in runs if end.outcome != "skipped_missed"]
+    assert worked == case.expected["keys"]
+    assert {end.code for _, end in runs if end.outcome == "skipped_missed"} == {"covered"}
 
 
 @only_cases("sweep", "Q04")
