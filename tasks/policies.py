@@ -77,7 +77,9 @@ class SweepPolicy(Policy):
     evict_kinds: frozenset[EvictableKind] = Field(
         default=frozenset({"episodic"}), description="Kinds that can become cold"
     )
-    ttl: StrictBool = Field(default=True, description="Delete memories whose expires_at has passed")
+    ttl: StrictBool = Field(
+        default=True, description="Delete memories whose expires_at has passed, pinned ones too"
+    )
 
     @field_serializer("evict_kinds")
     def _in_order(self, kinds: frozenset[str]) -> list[str]:
