@@ -50,6 +50,11 @@ class MergeStage:
 
     memories: dict[str, Staged]
 
+    def find_instant(self, now: datetime) -> datetime:
+        """Find when a change can happen: at `now`, but before no memory's latest change."""
+        times = (one.current.updated_at for one in self.memories.values())
+        return max([now, *(at for at in times if at is not None)])
+
     def get_changed(self) -> dict[str, Staged]:
         """Give the memories that have more than their stored state, by id."""
         return {name: one for name, one in sorted(self.memories.items()) if one.is_changed}

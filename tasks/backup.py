@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from storage import Store, StoreReader, open_store
+from storage.erasure_keys import KEY_FILE
 from storage.errors import AdmissionError, StorageError
 from storage.exporting import count_memories
 from storage.exporting_copy import (
@@ -31,7 +32,6 @@ from storage.namespaces import ensure_namespace, list_namespaces, read_sequence
 from storage.snapshot_digest import digest_active
 from storage.vectors import VECTOR_DIRECTORY
 
-KEY_FILE = "memory.key"
 Clock = Callable[[], datetime]
 OnProgress = Callable[[int, int], None]
 _JOB = "janitor"

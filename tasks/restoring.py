@@ -26,7 +26,7 @@ from storage.merge_receipts import (
     release_losers,
 )
 from storage.merge_sources import drop_sources, read_sources
-from storage.merging import MergeStage, commit_stage, read_stage
+from storage.merging import commit_stage, read_stage
 from storage.models import MemoryRecord, RevisionKind, Status
 from storage.namespaces import StoredNamespace, list_namespaces
 from storage.restoring import find_tombstones, sha256_contents
@@ -235,7 +235,7 @@ def _release(  # noqa: PLR0913 - whose merge, what of it, and two clocks
     stage = read_stage(writer, owner, members | neighbours)
     asked = [name for name in receipt.losers if name in wanted]
     gone, left = _divide_sources(writer, owner, receipt, asked)
-    at = max([now, *_list_times(stage)])
+    at = stage.find_instant(now)
     done = release_merge(stage, receipt, histories, asked, left_sources=left, at=at)
     if stage.get_changed():
         commit_stage(writer, owner, stage, occurred_at=at)
@@ -253,12 +253,6 @@ def _release(  # noqa: PLR0913 - whose merge, what of it, and two clocks
     settled = {*done.released, *list_gone(done.skipped)}
     release_losers(writer, receipt, settled, revision=revision, clock=clock)
     return done
-
-
-def _list_times(stage: MergeStage) -> Iterator[datetime]:
-    for one in stage.memories.values():
-        if one.current.updated_at is not None:
-            yield one.current.updated_at
 
 
 def _divide_sources(

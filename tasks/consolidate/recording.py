@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -121,14 +121,8 @@ def open_ledger(
         waiting=find_waiting(reader, owner, canonicals),
         adoptions=read_adoptions(reader, owner, canonicals),
         counts=count_change_sets(reader, author.plan_id or "", canonicals),
-        at=max([author.now, *_list_times(stage)]),
+        at=stage.find_instant(author.now),
     )
-
-
-def _list_times(stage: MergeStage) -> Iterator[datetime]:
-    for one in stage.memories.values():
-        if one.current.updated_at is not None:
-            yield one.current.updated_at
 
 
 def _name_change_set(name: str, canonical_id: str, place: int) -> str:

@@ -11,6 +11,7 @@ from helpers.rows import NOW
 from helpers.runs import dump_tables
 
 from storage import Store, create_store, open_store
+from storage.erasure_keys import KEY_FILE
 from storage.errors import AdmissionError, LeaseHeldError, StorageError
 from storage.gateway import DATABASE_FILE
 from storage.history import read_history_of_store
@@ -19,7 +20,7 @@ from storage.leases import acquire_lease, list_held
 from storage.models import DEFAULT_NAMESPACE, Status
 from storage.namespaces import ensure_namespace
 from storage.snapshots import take_snapshot
-from tasks.backup import KEY_FILE, BackupReport, back_up
+from tasks.backup import BackupReport, back_up
 
 CLOCK = NOW + timedelta(hours=1)
 QUERY = "tuesday deploy window"
