@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Annotated
 
@@ -46,7 +46,7 @@ def serve(
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             with run_server(state, host=host, port=port) as url:
-                _serve(desk, name, url)
+                _serve(desk, name, url, lambda: not is_foreign and state.find_server() is None)
         except KeyboardInterrupt:
             desk.output.note("stopped")
     return EXIT_DONE
@@ -71,7 +71,7 @@ def deploy(
     return EXIT_DONE
 
 
-def _serve(desk: Desk, name: str, url: str) -> None:
+def _serve(desk: Desk, name: str, url: str, is_lost: Callable[[], bool]) -> None:
     from deployments.catalogue import CATALOGUE  # noqa: PLC0415 - imports Prefect
     from deployments.serve import serve_deployments  # noqa: PLC0415 - likewise
 
@@ -90,7 +90,7 @@ def _serve(desk: Desk, name: str, url: str) -> None:
         )
         sys.stdout.flush()
 
-    serve_deployments(desk.settings, name, tell)
+    serve_deployments(desk.settings, name, tell, is_lost)
 
 
 def _show(console: Console, url: str, rows: Sequence[Mapping[str, object]]) -> None:

@@ -3,11 +3,11 @@
 Registering again changes nothing that an operator chose: switched-off schedules stay off.
 """
 
-import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout, suppress
 
+import anyio
 from prefect.client.orchestration import get_client
 from prefect.exceptions import TerminationSignal
 from prefect.runner import Runner
@@ -18,10 +18,15 @@ from storage.errors import StorageError
 from storage.settings import Settings
 
 RUNS_AT_ONCE = 2
+_WATCH_S = 1.0
+_LOST = "the Prefect server does not answer any more"
 
 
 def serve_deployments(
-    settings: Settings, name: str, on_ready: Callable[[Mapping[str, bool]], None]
+    settings: Settings,
+    name: str,
+    on_ready: Callable[[Mapping[str, bool]], None],
+    is_lost: Callable[[], bool],
 ) -> None:
     """Register deployments and automations, then start runs until a signal ends it.
 
@@ -30,6 +35,7 @@ def serve_deployments(
         name: The name of each deployment.
         on_ready: Called once all is registered, before the first run starts, with the jobs that
             have a schedule and whether it is switched on.
+        is_lost: Whether the Prefect server has ended; Prefect itself needs minutes to give up.
 
     Raises:
         StorageError: The Prefect server is gone: who watches this process starts it again, and it
@@ -44,16 +50,35 @@ def serve_deployments(
         register_automations(client, list_automations(settings.approval_timeout_s))
         switches = list_switches(client, name)
     on_ready(switches)
-    _run(runner)
+    _run(runner, is_lost)
 
 
-def _run(runner: Runner) -> None:
+def _run(runner: Runner, is_lost: Callable[[], bool]) -> None:
     # What the runner prints about a lost server would stand among our JSON.
     with suppress(KeyboardInterrupt, TerminationSignal), redirect_stdout(sys.stderr):
         try:
-            asyncio.run(runner.start())
+            anyio.run(_run_watched, runner, is_lost)
         except Exception:
-            with get_client(sync_client=True) as client:
-                if client.api_healthcheck() is None:
-                    raise
-            raise StorageError("the Prefect server does not answer any more") from None
+            if _is_answering():
+                raise
+            raise StorageError(_LOST) from None
+        if is_lost():
+            raise StorageError(_LOST)
+
+
+async def _run_watched(runner: Runner, is_lost: Callable[[], bool]) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while not is_lost():  # noqa: ASYNC110 - the end of a process sends no event
+                await anyio.sleep(_WATCH_S)
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await runner.start()
+        group.cancel_scope.cancel()
+
+
+def _is_answering() -> bool:
+    with get_client(sync_client=True) as client:
+        return client.api_healthcheck() is None

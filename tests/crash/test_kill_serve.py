@@ -120,7 +120,7 @@ def test_serve_ends_without_its_server_and_the_next_one_finishes(plan: BigPlan) 
     with serve(plan.store.path, **TTL) as orphan:
         run = begin_apply(orphan, plan)
         kill_server(plan.store)
-        assert orphan.process.wait(timeout=300) == 1
+        assert orphan.process.wait(timeout=60) == 1
         assert orphan.process.stdout is not None
         said = json.loads(orphan.process.stdout.read())
         assert "does not answer" in said["error"]["message"]
