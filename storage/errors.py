@@ -93,7 +93,7 @@ class MigrationError(StorageError):
 class StoreBusyError(StorageError):
     """The lock of the store was not free in time."""
 
-    code = "store_busy"
+    code = "store_locked"
     retryable = True
 
     def __init__(self, *, waited_s: float) -> None:

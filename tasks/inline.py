@@ -20,6 +20,7 @@ from tasks.stages import (
     apply_stage,
     begin_stage,
     end_stage,
+    fail_stage,
     find_targets,
     finish_stage,
     guard_stage,
@@ -142,9 +143,9 @@ def _run_target(
                 else end_with_error(failure, plan)
             )
     except Exception as error:  # noqa: BLE001 - every error becomes the run's outcome
-        failure, ended = error, end_with_error(error, plan)
+        failure, ended = error, fail_stage(request, plan, lease, error)
     except BaseException as error:
-        call_directly(finish_stage, request, lease, end_with_error(error, plan))
+        finish_stage(request, lease, fail_stage(request, plan, lease, error))
         raise
     call(finish_stage, request, lease, ended)
     return _result(request, target, run_id, ended, plan=plan, error=failure)
@@ -164,7 +165,7 @@ def _perform_target(  # noqa: PLR0913 - what `_run_target` knows
     except Exception as error:  # noqa: BLE001 - every error becomes the run's outcome
         done = Performed(end_with_error(error, None), error)
     except BaseException as error:
-        call_directly(finish_stage, request, lease, end_with_error(error, None))
+        finish_stage(request, lease, end_with_error(error, None))
         raise
     call(finish_stage, request, lease, done.end)
     return _result(request, target, lease.holder, done.end, error=done.error)

@@ -1,7 +1,7 @@
 """From outcomes to a run's end: counters that add up, the outcome's name, its markdown."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from storage.errors import (
     AdmissionError,
@@ -89,6 +89,13 @@ def count_up(
         failed=failed,
         figures=beside,
     )
+
+
+def count_cut_short(end: RunEnd, plan: PlanHeader, outcomes: Mapping[str, int]) -> RunEnd:
+    """Add to a failed run what it had committed by then; the rest of its plan is `not_reached`."""
+    rest = plan.planned - sum(outcomes.values())
+    reached = count_up(plan, {**outcomes, "not_reached": rest} if rest else outcomes)
+    return replace(reached, outcome=end.outcome, code=end.code, error=end.error)
 
 
 def end_planned(plan: PlanHeader) -> RunEnd:

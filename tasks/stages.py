@@ -33,7 +33,7 @@ from storage.runs import (
 from storage.slots import has_settled_day, read_activation, read_last_settled
 from tasks.apply import guard_plan
 from tasks.jobs import DIRECT_JOBS, find_job
-from tasks.report import count_up, end_planned, end_with_error
+from tasks.report import count_cut_short, count_up, end_planned, end_with_error
 from tasks.requests import JobRequest, OnBatch
 from tasks.rules.slots import find_day, judge_slot
 
@@ -179,6 +179,17 @@ def end_stage(plan: PlanHeader, mode: Mode) -> RunEnd | None:
     if not plan.has_work:
         return replace(count_up(plan, {}), plan_id=None)
     return None
+
+
+def fail_stage(
+    request: JobRequest, plan: PlanHeader | None, lease: Lease, error: BaseException
+) -> RunEnd:
+    """End a run that an error stopped; batches that were committed before stay and count."""
+    end = end_with_error(error, plan)
+    if plan is None or end.outcome != "failed":
+        return end
+    with request.handle().read() as reader:
+        return count_cut_short(end, plan, count_outcomes(reader, plan.plan_id, lease.holder))
 
 
 def finish_stage(request: JobRequest, lease: Lease, end: RunEnd) -> None:

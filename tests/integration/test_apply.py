@@ -301,4 +301,6 @@ def test_cancelled_run_gives_its_lease_back_and_the_next_one_does_the_rest(
     with store.read() as reader:
         (cancelled,) = list_runs(reader, limit=9)
     assert (cancelled["outcome"], cancelled["code"]) == ("failed", "cancelled")
+    assert (cancelled["found"], cancelled["applied"]) == (5, 2)
+    assert cancelled["skipped"] == {"not_reached": 3}
     assert run(store, "prune", now).end.applied == 3

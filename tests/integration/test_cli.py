@@ -278,7 +278,7 @@ def test_store_in_use_exits_with_3(
     with start_child("hold_store", filled_store.path, door) as holder:
         assert holder.hear() == "held"
         answer = run_filled(*words, "--json")
-    assert (answer.exit_code, answer.error["type"]) == (3, "store_busy")
+    assert (answer.exit_code, answer.error["type"]) == (3, "store_locked")
     assert answer.error["waited_s"] >= 0.3
 
 

@@ -136,6 +136,8 @@ def test_cancelled_apply_ends_between_two_batches_and_the_next_run_goes_on(plan:
     result = apply(plan, ask_to_end)
     assert (result.end.outcome, result.end.code) == ("failed", "cancelled")
     assert len(done) == 2
+    rest = plan.header.planned - sum(done)
+    assert (result.end.applied, result.end.skipped) == (sum(done), {"not_reached": rest})
     after = take_snapshot(plan.store, plan.header.plan_id)
     assert_nothing_is_half_done(before, after, NOW)
     assert len(after.receipts) == sum(done)

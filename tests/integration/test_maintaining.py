@@ -149,7 +149,7 @@ def test_locked_store_is_a_busy_step(filled: Store) -> None:
     with start_child("hold_store", filled.path, "write") as other:
         assert other.hear() == "held"
         (result,) = attempt_job(request)
-    assert (result.end.outcome, result.end.code) == ("skipped_busy", "store_busy")
+    assert (result.end.outcome, result.end.code) == ("skipped_busy", "store_locked")
     with filled.read() as reader:
         assert list_runs(reader, limit=1) == []
 

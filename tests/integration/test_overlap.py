@@ -139,7 +139,7 @@ def test_run_that_cannot_open_the_store_in_time_is_busy_and_leaves_no_row(
     policy = find_job("prune").policy_type()
     given = {"job": "prune", "policy": policy, "mode": "apply", "lock_wait_s": 0.3}
     result = run_one(request_job(store, now=now, **given), call=hold)
-    assert (result.end.outcome, result.end.code) == ("skipped_busy", "store_busy")
+    assert (result.end.outcome, result.end.code) == ("skipped_busy", "store_locked")
     with store.read() as reader:
         assert list_runs(reader, limit=1) == []
 
