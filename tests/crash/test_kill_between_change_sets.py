@@ -7,16 +7,14 @@ other: so each set is there wholly and once, or not at all. Source: spec/reposit
 import json
 import signal
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from helpers.children import Child, start_child
+from helpers.children import Child, start_ahead, start_child
 from helpers.sets import change_set, create
 from helpers.vectors import copy_store
 
@@ -28,7 +26,6 @@ from storage.repository import ChangeResult, apply_change_set
 
 # How many processes are killed in each round; together 30.
 ROUNDS = (1, 2) * 10
-AHEAD = 2
 MOST_HEARD = 8
 # About two steps: many kills come while a set is on its way.
 LONGEST_S = 0.15
@@ -128,10 +125,7 @@ def start_rounds(stack: ExitStack, store: Store) -> Iterator[list[Child]]:
         ]
         for number, size in enumerate(ROUNDS)
     )
-    ahead = deque(islice(rounds, AHEAD))
-    while ahead:
-        yield ahead.popleft()
-        ahead.extend(islice(rounds, 1))
+    return start_ahead(rounds)
 
 
 def kill(children: list[Child], moments: Random) -> list[Step]:

@@ -5,18 +5,17 @@ The next run, once the lease has run out, does the rest and nothing twice.
 
 import os
 import signal
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 from helpers.big_plans import BigPlan, make_big_plan
-from helpers.children import Child, start_child
+from helpers.children import Child, kill_at_work, start_ahead, start_child
 from helpers.invariants import Snapshot, assert_nothing_is_half_done, take_snapshot
 from helpers.runs import dump_tables, request_job, run_one
 
@@ -28,10 +27,7 @@ from tasks.report import RunResult
 # Together 20 kills.
 KILLS = {"prune-tombstone": 6, "prune-delete": 7, "sweep": 7}
 SMALL, LARGE = 9, 100
-AHEAD = 2
 TTL_S = 300
-# A child is killed after some batches and that much later: in any statement, or between two.
-MOST_BATCHES = 5
 LONGEST_S = 0.04
 
 
@@ -46,25 +42,10 @@ def start_apply(
 
 def start_applies(stack: ExitStack, plan: BigPlan, runs: int) -> Iterator[Child]:
     """Start the processes of several runs, some ahead; each may take over the one before."""
-    children = (
+    return start_ahead(
         start_apply(stack, plan, f"killed-{number}", at_s=number * (TTL_S + 1))
         for number in range(runs)
     )
-    ahead = deque(islice(children, AHEAD))
-    while ahead:
-        yield ahead.popleft()
-        ahead.extend(islice(children, 1))
-
-
-def kill_in_apply(child: Child, moments: Random) -> None:
-    """Let the child apply the plan and kill it at a random moment of its work."""
-    assert child.hear() == "ready"
-    child.signal()
-    for _ in range(moments.randint(0, MOST_BATCHES)):
-        child.hear()
-    time.sleep(moments.uniform(0, LONGEST_S))
-    child.process.kill()
-    child.hear_all()
 
 
 def stop_in_apply(stack: ExitStack, plan: BigPlan, *, at_s: int) -> Child:
@@ -113,7 +94,7 @@ def test_killed_apply_is_finished_by_the_next_run(name: str, tmp_path: Path) -> 
     before = take_snapshot(plan.store, header.plan_id)
     with ExitStack() as stack:
         for child in start_applies(stack, plan, KILLS[name]):
-            kill_in_apply(child, moments)
+            kill_at_work(child, moments, longest_s=LONGEST_S)
             killed = take_snapshot(plan.store, header.plan_id)
             assert_nothing_is_half_done(before, killed, header.now)
     end, done = apply_here(plan, at_s=later).end, len(killed.receipts)

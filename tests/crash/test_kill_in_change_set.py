@@ -4,16 +4,15 @@ Sending the set again is right in both cases. Source: spec/repository.md R41.
 """
 
 import json
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from shutil import copytree
 from typing import Any, NamedTuple
 
 import pytest
-from helpers.children import Child, start_child
+from helpers.children import Child, start_ahead, start_child
 from helpers.runs import dump_tables
 from helpers.sets import SPACE, change, change_set, create, edge, evidence
 
@@ -23,7 +22,6 @@ from storage.namespaces import find_namespace, read_sequence
 from storage.records import read_records
 from storage.repository import apply_change_set
 
-AHEAD = 2
 NEVER = 0
 # Where the set writes, once or several times, and perhaps elsewhere.
 WRITTEN = {
@@ -75,11 +73,7 @@ def _start(stack: ExitStack, filled: Store, sent: dict[str, Any], stop_after: in
 
 def _start_all(stack: ExitStack, filled: Store, sent: dict[str, Any]) -> Iterator[Stopped]:
     """Start one process for each write that there may be, some ahead."""
-    started = (_start(stack, filled, sent, number) for number in count(1))
-    ahead = deque(islice(started, AHEAD))
-    while True:
-        yield ahead.popleft()
-        ahead.extend(islice(started, 1))
+    return start_ahead(_start(stack, filled, sent, number) for number in count(1))
 
 
 def _kill(stopped: Stopped) -> list[str]:

@@ -7,18 +7,16 @@ meanwhile is lost.
 import os
 import signal
 import time
-from collections import deque
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from random import Random
 from shutil import copytree
 from typing import Any
 
 import pytest
-from helpers.children import Child, start_child
+from helpers.children import Child, kill_at_work, start_ahead, start_child
 from helpers.edits import revise_memory
 from helpers.merge_plans import MergePlan, make_merge_plan
 from helpers.merge_spaces import kept_fields
@@ -39,9 +37,7 @@ from tasks.restoring import RestorePolicy
 
 KILLS = 8
 SMALL, LARGE = 9, 60
-AHEAD = 2
 TTL_S = 300
-MOST_BATCHES = 5
 LONGEST_S = 0.06
 
 
@@ -58,25 +54,6 @@ def start_undo(stack: ExitStack, plan: MergePlan, run_id: str, *, at_s: int) -> 
     start = format_instant(NOW + timedelta(seconds=at_s))
     said = (plan.store.path, format_instant(NOW), run_id, start)
     return stack.enter_context(start_child("undo_run", *said))
-
-
-def start_some_ahead(children: Iterator[Child]) -> Iterator[Child]:
-    """Give children in order; the next ones are started meanwhile."""
-    ahead = deque(islice(children, AHEAD))
-    while ahead:
-        yield ahead.popleft()
-        ahead.extend(islice(children, 1))
-
-
-def kill(child: Child, moments: Random) -> None:
-    """Let the child work and kill it at a random moment."""
-    assert child.hear() == "ready"
-    child.signal()
-    for _ in range(moments.randint(0, MOST_BATCHES)):
-        child.hear()
-    time.sleep(moments.uniform(0, LONGEST_S))
-    child.process.kill()
-    child.hear_all()
 
 
 def run_here(plan: MergePlan, *, at_s: int, **asked: Any) -> RunResult:  # noqa: ANN401 - of JobRequest
@@ -160,8 +137,8 @@ def test_killed_apply_is_finished_by_the_next_run(tmp_path: Path) -> None:
             start_apply(stack, plan, f"killed-{number}", at_s=number * (TTL_S + 1))
             for number in range(KILLS)
         )
-        for child in start_some_ahead(children):
-            kill(child, moments)
+        for child in start_ahead(children):
+            kill_at_work(child, moments, longest_s=LONGEST_S)
             now_done = assert_each_is_whole(plan, before, is_applied=True)
             assert now_done >= done
             done = now_done
@@ -187,8 +164,8 @@ def test_killed_undo_is_finished_by_the_next_run(tmp_path: Path) -> None:
             start_undo(stack, plan, f"killed-{number}", at_s=number * (TTL_S + 1))
             for number in range(1, KILLS + 1)
         )
-        for child in start_some_ahead(children):
-            kill(child, moments)
+        for child in start_ahead(children):
+            kill_at_work(child, moments, longest_s=LONGEST_S)
             now_left = assert_each_is_whole(plan, before, is_applied=False)
             assert now_left <= left
             left = now_left

@@ -14,6 +14,7 @@ from storage.erasures import list_unproved
 from storage.invariants import check_invariants
 from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import list_namespaces
+from tasks.doctor_store import StoreDoctor
 
 SAVINGS = "Grete keeps her savings under the third floorboard"
 STEPS = ["rows", "table", "vectors", "closed", "attached", "copied", "detached", "synced"]
@@ -37,6 +38,7 @@ def test_next_erasure_goes_on(filled: Store, tmp_path: Path, step: str) -> None:
         child.signal()
         assert child.hear_all() == ["ready", *STEPS[: STEPS.index(step) + 1]]
     assert recall(filled, SAVINGS) == ()
+    assert StoreDoctor(filled, lambda: NOW).check_pointers().broken == 0
     report = fill(filled, tmp_path / "again.jsonl", remember("m1", SAVINGS))
     assert counts(report) == (0, 0, 1, 0)
     again = erase(filled, "m1", now=LATER)

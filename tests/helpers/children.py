@@ -3,10 +3,17 @@
 import os
 import subprocess
 import sys
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 # Without compiled modules each start costs a second of imports.
@@ -53,3 +60,22 @@ def start_child(script: str, *arguments: object, **environ: str) -> Iterator[Chi
             yield Child(process)
         finally:
             process.kill()
+
+
+def start_ahead(started: Iterator[T], ahead: int = 2) -> Iterator[T]:
+    """Give what is started, in order; the next ones are started before they are asked for."""
+    waiting = deque(islice(started, ahead))
+    while waiting:
+        yield waiting.popleft()
+        waiting.extend(islice(started, 1))
+
+
+def kill_at_work(child: Child, moments: Random, *, longest_s: float, most_batches: int = 5) -> None:
+    """Let a child work, and kill it some batches and a random time later: anywhere."""
+    assert child.hear() == "ready"
+    child.signal()
+    for _ in range(moments.randint(0, most_batches)):
+        child.hear()
+    time.sleep(moments.uniform(0, longest_s))
+    child.process.kill()
+    child.hear_all()

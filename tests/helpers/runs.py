@@ -13,7 +13,7 @@ from storage import Store
 from storage.memories import read_memories
 from storage.models import Namespace
 from storage.namespaces import find_namespace
-from storage.plans import read_outcomes
+from storage.plans import PlanHeader, read_outcomes
 from tasks.inline import run_job
 from tasks.report import RunResult
 from tasks.requests import JobRequest
@@ -63,6 +63,25 @@ def run_case(store: Store, case: VectorCase, **asked: object) -> RunResult:
     """Run the job of a vector case."""
     given = {"job": case.job.name, "policy": case.policy, "now": case.now, "namespace": NAMESPACE}
     return run_one(request_job(store, **(given | asked)))
+
+
+def run_guarded(store: Store, case: VectorCase, plan: PlanHeader) -> None:
+    """Apply a plan with the limits and the confirmation of a guard vector, and judge the guard."""
+    expected, confirmed = case.expected, case.inputs["confirm_plan_id"]
+    if confirmed == "the plan id":
+        confirmed = plan.plan_id
+        unconfirmed = run_case(store, case, mode="apply", limits=case.limits)
+        assert unconfirmed.error is not None
+        assert unconfirmed.error["limit"] == expected["limit"]
+    given = {"plan_id": plan.plan_id, "limits": case.limits, "confirm_plan_id": confirmed}
+    result = run_case(store, case, mode="apply", **given)
+    assert plan.visible == expected["visible"]
+    assert case.limits.allowed(plan.visible) == expected["allowed"]
+    assert (result.end.outcome == "refused") is expected["refused"]
+    assert result.end.applied == expected["applied"]
+    if result.error is not None:
+        assert result.error["limit"] == expected["limit"]
+        assert result.error["plan_id"] == plan.plan_id
 
 
 def plan_id_of(result: RunResult) -> str:

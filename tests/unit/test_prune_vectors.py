@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from helpers.edits import record_use
 from helpers.rows import NOW
-from helpers.runs import dump_tables, machine_zone, plan_id_of, read_rows, run_case
+from helpers.runs import dump_tables, machine_zone, plan_id_of, read_rows, run_case, run_guarded
 from helpers.said import assert_equal_decisions, assert_equal_figures, plan_case
 from helpers.vectors import (
     VectorCase,
@@ -113,22 +113,9 @@ def test_bad_importance_is_not_admitted(value: object, tmp_path: Path) -> None:
 
 @each_case("prune", "guard")
 def test_guard_equals_vector(case: VectorCase, tmp_path: Path) -> None:
-    (store, planned), expected = fill_and_plan(tmp_path / "store", case), case.expected
-    confirmed = case.inputs["confirm_plan_id"]
-    if confirmed == "the plan id":
-        confirmed = planned.plan_id
-        unconfirmed = run_case(store, case, mode="apply", limits=case.limits)
-        assert unconfirmed.error is not None
-        assert unconfirmed.error["limit"] == expected["limit"]
-    given = {"plan_id": planned.plan_id, "limits": case.limits, "confirm_plan_id": confirmed}
-    result = run_case(store, case, mode="apply", **given)
-    assert (planned.visible, planned.planned) == (expected["visible"], expected["planned"])
-    assert case.limits.allowed(planned.visible) == expected["allowed"]
-    assert (result.end.outcome == "refused") is expected["refused"]
-    assert result.end.applied == expected["applied"]
-    if result.error is not None:
-        assert result.error["limit"] == expected["limit"]
-        assert result.error["plan_id"] == planned.plan_id
+    store, plan = fill_and_plan(tmp_path / "store", case)
+    run_guarded(store, case, plan)
+    assert plan.planned == case.expected["planned"]
 
 
 @only_cases("prune", "P94")
