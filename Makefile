@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The tests of a file share their fixtures in one process; files with long tests come first.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup demo test test-all check format bench clean
 
@@ -17,10 +19,10 @@ demo: setup
 	$(BIN)/memtend demo
 
 test: setup
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: setup
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(PYTEST)
 
 check: setup
 	$(BIN)/ruff check .

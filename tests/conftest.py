@@ -14,14 +14,6 @@ from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import ensure_namespace
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, and those with a Prefect server in the same one."""
-    for item in items:
-        is_prefect = item.get_closest_marker("prefect") is not None
-        group = "prefect" if is_prefect else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture
 def now() -> datetime:
     """Give the instant that decisions are made for."""

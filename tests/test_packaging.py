@@ -86,6 +86,7 @@ def test_wheel_holds_all_files_of_the_packages(wheel: Path) -> None:
     assert names == sources
 
 
+@pytest.mark.slow
 def test_unpacked_wheel_takes_the_tour(wheel: Path, tmp_path: Path) -> None:
     """Statements, migrations and sample are found without the checkout."""
     with ZipFile(wheel) as archive:

@@ -98,6 +98,7 @@ def test_v273_every_language_finds_its_memory_and_nothing_else(store: Store) -> 
     assert (scores, admissions) == (expected["top_scores"], expected["admissions"])
 
 
+@pytest.mark.slow
 def test_v276_memory_survives_epochs_of_fresh_processes(store: Store) -> None:
     fixture = read_set("restart-endurance")
     first, second = fixture["active_node"]["revisions"]

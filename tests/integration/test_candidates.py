@@ -130,6 +130,7 @@ def test_no_pair_of_long_texts_is_missed(
     assert as_mapping(find(shared, owner)) == pair_plainly(rows)
 
 
+@pytest.mark.slow
 def test_three_thousand_memories_have_the_pairs_of_comparing_all(
     store: Store, namespace_id: int
 ) -> None:

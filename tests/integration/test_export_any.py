@@ -128,6 +128,7 @@ def describe(store: Store) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=[f"C53-any-{form}" for form in FORMS])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=records())

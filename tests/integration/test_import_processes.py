@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from helpers.cli import run_here, run_process, start_process
 from helpers.imports import record, write_lines
 from helpers.runs import dump_tables
@@ -45,6 +46,7 @@ def count(store: Store, now: datetime) -> Mapping[str, int]:
         return count_memories(reader, now=now)
 
 
+@pytest.mark.slow
 def test_killed_import_leaves_nothing_and_the_next_brings_all(
     store: Store, tmp_path: Path, now: datetime
 ) -> None:

@@ -208,6 +208,7 @@ def test_c44_readers_switch_to_another_model_once_it_is_complete(keeper: Keeper)
         keeper = later
 
 
+@pytest.mark.slow
 def test_c45_many_updates_are_one_commit_and_a_failed_compaction_is_an_alarm(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

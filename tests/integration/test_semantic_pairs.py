@@ -202,6 +202,7 @@ def test_only_what_searches_found_is_written(store: Store) -> None:
     assert vectors.figures(table).versions == versions
 
 
+@pytest.mark.slow
 def test_pairs_are_those_of_comparing_every_vector(store: Store) -> None:
     rng = np.random.default_rng(5)
     centres = rng.normal(size=(60, 8))

@@ -273,6 +273,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
+@pytest.mark.slow
 def test_payload_is_never_in_memory_as_a_whole(large: Store) -> None:
     tracemalloc.start()
     try:
