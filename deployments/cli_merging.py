@@ -50,7 +50,10 @@ def merge(
             console.print(f"{loser} merged into {done.canonical_id}", markup=False)
         for loser, reason in done.skipped.items():
             console.print(f"{loser} left alone: {reason}", markup=False)
-        if done.merged:
+        if done.has_adopted:
+            said = f"{done.canonical_id} has their text now; merge again after the next refresh"
+            console.print(said, markup=False)
+        if done.merged or done.has_adopted:
             console.print(f"take it back: memtend restore --run {done.run_id}", markup=False)
 
     desk.output.emit({"merge": asdict(done)}, show)
@@ -73,8 +76,7 @@ def restore(
 ) -> int:
     """Give back memories that were retired or merged."""
     desk: Desk = ctx.obj
-    check_known(desk.open(), ids or [])
-    values = {"ids": ids, "run_id": run, "since": since}
+    values = {"ids": ids, "run_id": run, "since": parse_moment(since, None, "--since")}
     request = desk.request(
         "restore",
         mode="plan" if dry_run else "apply",
@@ -82,6 +84,7 @@ def restore(
         values={name: value for name, value in values.items() if value},
         namespace=namespace,
     )
+    check_known(desk.open(), ids or [], run)
     if dry_run:
         previews = preview_job(request)
         desk.output.emit(

@@ -14,14 +14,15 @@ from tasks.importing import explain_invalid
 from tasks.limits import SafetyLimits
 
 T = TypeVar("T", bound=str)
+D = TypeVar("D", datetime, None)
 
 
-def parse_moment(text: str | None, default: datetime) -> datetime:
-    """Read ``--now``; text without an offset is UTC."""
+def parse_moment(text: str | None, default: D, option: str = "--now") -> datetime | D:
+    """Read an instant; text without an offset is UTC."""
     try:
         return default if text is None else parse_instant(text)
     except ValueError as error:
-        raise AdmissionError("--now", str(error)) from None
+        raise AdmissionError(option, str(error)) from None
 
 
 def parse_selector(text: str | None) -> Namespace | None:

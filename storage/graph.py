@@ -13,6 +13,8 @@ from storage.staging import Staged
 
 _RETIRED = {Status.SUPERSEDED, Status.TOMBSTONED}
 _EXPLAINING = {RelationKind.SUPERSEDED_BY, RelationKind.CONFLICTS_WITH}
+# The edges that each memory has in the end, by id.
+Held = Mapping[str, frozenset[Relation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,24 @@ def check_graph(memories: Mapping[str, Staged], around: Surroundings) -> None:
         RelationTargetError: An edge leads to nothing.
         InvariantError: An edge has one end, or does not fit the statuses.
     """
+    held = {name: frozenset(one.current.relations) for name, one in memories.items()}
     for staged in memories.values():
         if staged.is_changed:
-            _check_memory(staged, memories, around)
+            _check_memory(staged, memories, held, around)
 
 
-def _check_memory(staged: Staged, memories: Mapping[str, Staged], around: Surroundings) -> None:
+def _check_memory(
+    staged: Staged, memories: Mapping[str, Staged], held: Held, around: Surroundings
+) -> None:
     record = staged.current
     before = () if staged.is_new else staged.states[0].relations
     for edge in dict.fromkeys([*before, *record.relations]):
-        _check_edge(record, edge, memories, around)
+        _check_edge(record, edge, memories, held, around)
     if record.status not in _RETIRED and _has(record, {RelationKind.SUPERSEDED_BY}):
         raise InvariantError("it is superseded by another memory, so it cannot stay", record.id)
     if record.status in {Status.SUPERSEDED, Status.CONFLICTED}:
         became = any(_made(state, record.status) for state in staged.states[1:])
-        lost = any(edge not in record.relations for edge in before)
+        lost = not held[record.id].issuperset(before)
         if (became or lost) and not _has(record, _EXPLAINING):
             raise InvariantError(f"it is {record.status} without an edge that says why", record.id)
 
@@ -55,9 +60,13 @@ def _made(state: MemoryRecord, status: Status) -> bool:
 
 
 def _check_edge(
-    record: MemoryRecord, edge: Relation, memories: Mapping[str, Staged], around: Surroundings
+    record: MemoryRecord,
+    edge: Relation,
+    memories: Mapping[str, Staged],
+    held: Held,
+    around: Surroundings,
 ) -> None:
-    is_held = edge in record.relations
+    is_held = edge in held[record.id]
     target = memories.get(edge.target_id)
     status = target.current.status if target else around.statuses.get(edge.target_id)
     if status is None:
@@ -66,7 +75,7 @@ def _check_edge(
         return
     inverse = Relation(kind=edge.kind.inverse, target_id=record.id)
     if target is not None:
-        is_mirrored = inverse in target.current.relations
+        is_mirrored = inverse in held[edge.target_id]
     else:
         is_mirrored = (edge.target_id, inverse.kind.value, record.id) in around.edges
     if is_mirrored != is_held:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ _SCHEMA = pa.schema(
         ("applied_at", _INSTANT),
     ]
 )
+# Taken back, but what it brought is still there; and of whom that is, for an erasure.
+_KEEPING, _KEPT_FROM = "keeps_values", "kept_from"
 _MARK_SCHEMA = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -54,6 +57,7 @@ class MergeReceipt:
         losers: Those still merged, each with its revision after it; none where a text was adopted.
         figures: What the canonical was before, as far as its history does not say.
         applied_at: Wall time.
+        released_at: Wall time; None: it was not taken back, or not whole.
     """
 
     receipt_id: str
@@ -64,6 +68,17 @@ class MergeReceipt:
     losers: Mapping[str, int]
     figures: Mapping[str, Any]
     applied_at: datetime
+    released_at: datetime | None = None
+
+    @property
+    def former_revision(self) -> int:
+        """The revision of the canonical that an undo goes back to."""
+        return int(self.figures["former_revision"])
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether it was taken back, but the canonical kept the values that it brought."""
+        return _KEEPING in self.figures
 
 
 def insert_receipts(
@@ -122,21 +137,34 @@ def find_receipts(
     return list(map(_decode, reader.records(_SQL["find_receipts"], params)))
 
 
+def list_receipts(reader: StoreReader, namespace_id: int, canonical_id: str) -> list[MergeReceipt]:
+    """List all merges of a canonical memory, those that were taken back included, in order."""
+    params = {"namespace_id": namespace_id, "canonical_id": canonical_id}
+    return list(map(_decode, reader.records(_SQL["list_receipts"], params)))
+
+
 def release_losers(
     writer: StoreWriter,
     receipt: MergeReceipt,
     released: Collection[str],
     *,
-    revision: int,
+    keeps_values: bool,
     clock: datetime,
 ) -> None:
     """Note which losers a merge has given back; with the last one it is taken back whole.
 
-    `revision` is the one at which the canonical is still what the merge made of it.
+    `keeps_values`: the canonical does not go back now; a later merge that is undone undoes it, too.
     """
     left = {name: each for name, each in receipt.losers.items() if name not in released}
+    figures = dict(receipt.figures)
+    was_kept = figures.pop(_KEPT_FROM, [])
+    figures.pop(_KEEPING, None)
+    if keeps_values:
+        figures[_KEPT_FROM] = sorted({*was_kept, *released})
+        if not left:
+            figures[_KEEPING] = True
     params: dict[str, object] = {"receipt_id": receipt.receipt_id, "losers": encode_json(left)}
-    params |= {"revision": revision, "released_at": None if left else clock}
+    params |= {"figures": encode_json(figures), "released_at": None if left else clock}
     writer.execute(_SQL["release_losers"], params)
 
 
@@ -149,10 +177,18 @@ def drop_evidence(
 
 
 def keep_apart(
-    writer: StoreWriter, namespace_id: int, digests: Mapping[str, str], *, clock: datetime
+    writer: StoreWriter,
+    namespace_id: int,
+    digests: Mapping[str, str],
+    *,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    clock: datetime,
 ) -> int:
-    """Mark all pairs of these memories (id to SHA-256 of content) as no duplicates; count them."""
-    names = sorted(digests)
+    """Mark pairs of memories (id to SHA-256 of content) as no duplicates; count them.
+
+    Without `pairs`, all of them.
+    """
+    chosen = combinations(digests, 2) if pairs is None else pairs
     rows = [
         {
             "memory_id": one,
@@ -160,13 +196,30 @@ def keep_apart(
             "content_digest": digests[one],
             "partner_digest": digests[other],
         }
-        for place, one in enumerate(names)
-        for other in names[place + 1 :]
+        for one, other in map(sorted, chosen)
     ]
     incoming = pa.Table.from_pylist(rows, schema=_MARK_SCHEMA)
     owner: dict[str, object] = {"namespace_id": namespace_id}
     writer.insert(_SQL["drop_marks"], incoming, owner)
     return writer.insert(_SQL["insert_marks"], incoming, {**owner, "clock": clock})
+
+
+def list_apart(reader: StoreReader, namespace_id: int, memory_id: str) -> list[str]:
+    """List the memories with the texts that a mark keeps apart from one, whatever that says now."""
+    params = {"namespace_id": namespace_id, "memory_id": memory_id}
+    return [name for (name,) in reader.rows(_SQL["list_apart"], params)]
+
+
+def move_marks(
+    writer: StoreWriter, namespace_id: int, memory_id: str, before: str, after: str
+) -> None:
+    """Let marks on a text of a memory hold for another: an undo gives it back its own."""
+    if before == after:
+        return
+    params: dict[str, object] = {"namespace_id": namespace_id, "memory_id": memory_id}
+    params |= {"before": before, "after": after}
+    for statement in ("move_own_marks", "move_partner_marks"):
+        writer.execute(_SQL[statement], params)
 
 
 def _decode(row: dict[str, Any]) -> MergeReceipt:

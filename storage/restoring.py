@@ -27,3 +27,8 @@ def sha256_contents(reader: StoreReader, namespace_id: int, ids: Collection[str]
     """Digest the contents of memories, by id."""
     params = {"namespace_id": namespace_id, "ids": list(ids)}
     return dict(reader.rows(_SQL["sha256_contents"], params))
+
+
+def has_run(reader: StoreReader, run_id: str) -> bool:
+    """Tell whether there was such a run, or such a merge by hand."""
+    return bool(reader.rows(_SQL["has_run"], {"run_id": run_id})[0][0])

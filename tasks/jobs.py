@@ -190,4 +190,5 @@ def parse_policy(job: PlannedJob | DirectJob, values: Mapping[str, object]) -> P
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "policy"
-        raise AdmissionError(f"{job.name}.{field}", first["msg"]) from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise AdmissionError(f"{job.name}.{field}", reason) from None

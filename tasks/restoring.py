@@ -6,16 +6,18 @@ spec/sweep.md R23, spec/consolidate.md R59.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import combinations, product
 from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from storage import Store, StoreReader, StoreWriter
+from storage.candidates import LARGEST_FAMILY
 from storage.erasure_keys import Said, find_erased
-from storage.errors import MemoryNotFoundError
+from storage.errors import MemoryNotFoundError, RunNotFoundError
 from storage.leases import Lease, keep_lease
 from storage.memories import find_memory, read_status_before
 from storage.merge_receipts import (
@@ -23,19 +25,23 @@ from storage.merge_receipts import (
     drop_evidence,
     find_receipts,
     keep_apart,
+    list_apart,
+    move_marks,
     release_losers,
 )
 from storage.merge_sources import drop_sources, read_sources
-from storage.merging import commit_stage, read_stage
+from storage.merging import MergeStage, commit_stage, read_stage
 from storage.models import MemoryRecord, RevisionKind, Status
 from storage.namespaces import StoredNamespace, list_namespaces
-from storage.restoring import find_tombstones, sha256_contents
+from storage.restoring import find_tombstones, has_run, sha256_contents
 from storage.runs import RunEnd
 from tasks.consolidate.absorbing import step
-from tasks.consolidate.releasing import Released, list_gone, read_histories, release_merge
+from tasks.consolidate.histories import Histories, read_histories
+from tasks.consolidate.releasing import Released, list_gone, release_merge
 from tasks.policies import Policy
 from tasks.report import Performed
 from tasks.requests import JobRequest, OnBatch
+from tasks.rules.merging import list_sources
 
 _BATCH = 500
 
@@ -109,13 +115,16 @@ class _Account:
         )
 
 
-def check_known(store: Store, ids: Collection[str]) -> None:
+def check_known(store: Store, ids: Collection[str], run_id: str | None = None) -> None:
     """Check that some namespace has each of these memories, or that it was erased.
 
     Raises:
         MemoryNotFoundError: None has one of them.
+        RunNotFoundError: There was no such run.
     """
     with store.read() as reader:
+        if run_id is not None and not has_run(reader, run_id):
+            raise RunNotFoundError(run_id)
         unknown = [memory_id for memory_id in ids if not find_memory(reader, memory_id)]
         said = [Said(memory_id, ()) for memory_id in unknown]
         owners = list_namespaces(reader) if unknown else []
@@ -230,41 +239,69 @@ def _release(  # noqa: PLR0913 - whose merge, what of it, and two clocks
     clock: datetime,
 ) -> Released:
     histories = read_histories(writer, owner, receipt)
-    members = {receipt.canonical_id, *receipt.losers}
-    neighbours = {edge.target_id for name in members for edge in histories.edges(name)}
-    stage = read_stage(writer, owner, members | neighbours)
+    members = {receipt.canonical_id, *receipt.losers, *histories.edges}
+    edges = histories.own.union(*histories.edges.values())
+    stage = read_stage(writer, owner, members | {edge.target_id for edge in edges})
     asked = [name for name in receipt.losers if name in wanted]
-    gone, left = _divide_sources(writer, owner, receipt, asked)
+    gone, left = _divide_sources(writer, owner, stage, receipt.canonical_id, histories, asked=asked)
     at = stage.find_instant(now)
     done = release_merge(stage, receipt, histories, asked, left_sources=left, at=at)
     if stage.get_changed():
         commit_stage(writer, owner, stage, occurred_at=at)
         drop_sources(writer, owner, receipt.canonical_id, gone)
         if done.is_reverted:
-            former = int(receipt.figures["former_revision"])
+            former = histories.undone[-1].former_revision
             drop_evidence(writer, owner, receipt.canonical_id, after_revision=former)
-        others = done.released or receipt.figures.get("awaiting", ())
-        apart = sha256_contents(writer, owner, [receipt.canonical_id, *others])
-        keep_apart(writer, owner, apart, clock=clock)
-    canonical = stage.memories.get(receipt.canonical_id)
-    revision = receipt.revision
-    if canonical is not None and histories.is_unedited:
-        revision = canonical.current.revision
+        _keep_apart(writer, owner, stage, receipt, done, clock=clock)
     settled = {*done.released, *list_gone(done.skipped)}
-    release_losers(writer, receipt, settled, revision=revision, clock=clock)
+    if settled or done.is_reverted:
+        for one in histories.undone[1:] if done.is_reverted else ():
+            release_losers(writer, one, (), keeps_values=False, clock=clock)
+        keeps = not done.is_reverted
+        release_losers(writer, receipt, settled, keeps_values=keeps, clock=clock)
     return done
 
 
-def _divide_sources(
-    reader: StoreReader, owner: int, receipt: MergeReceipt, asked: Sequence[str]
+def _keep_apart(  # noqa: PLR0913 - a merge, what became of it, and where
+    writer: StoreWriter,
+    owner: int,
+    stage: MergeStage,
+    receipt: MergeReceipt,
+    done: Released,
+    *,
+    clock: datetime,
+) -> None:
+    """Keep what was merged apart, so that the next run does not merge it again."""
+    name = receipt.canonical_id
+    others = done.released or receipt.figures.get("awaiting", ())
+    earlier = list_apart(writer, owner, name)
+    if len(earlier) > LARGEST_FAMILY:
+        earlier = []  # So many are not merged with one another.
+    digests = sha256_contents(writer, owner, [name, *others, *earlier])
+    pairs = [*combinations((name, *others), 2), *product(others, set(earlier).difference(others))]
+    known = [pair for pair in pairs if digests.keys() >= {*pair}]
+    keep_apart(writer, owner, digests, pairs=known, clock=clock)
+    states = stage.memories[name].states
+    move_marks(writer, owner, name, states[0].content, states[-1].content)
+
+
+def _divide_sources(  # noqa: PLR0913 - a merge as it is stored, staged and remembered
+    reader: StoreReader,
+    owner: int,
+    stage: MergeStage,
+    canonical_id: str,
+    histories: Histories,
+    *,
+    asked: Collection[str],
 ) -> tuple[set[str], tuple[str, ...]]:
     """Divide what the canonical took in: what goes with the released losers, and what is left."""
-    held = read_sources(reader, owner, [receipt.canonical_id, *receipt.losers])
-    goes = {source for name in asked for source in (name, *held.get(name, ()))}
-    stays = {
-        source
-        for name in receipt.losers.keys() - set(asked)
-        for source in (name, *held.get(name, ()))
-    }
-    own = held.get(receipt.canonical_id, ())
-    return goes - stays, tuple(source for source in own if source not in goes - stays)
+    held = read_sources(reader, owner, [canonical_id, *histories.edges])
+
+    def gather(names: Iterable[str]) -> set[str]:
+        known = (stage.memories[name].current for name in names if name in stage.memories)
+        return {*names}.union(*(list_sources(one, held) for one in known))
+
+    canonical = stage.memories.get(canonical_id)
+    own = list_sources(canonical.current, held) if canonical is not None else ()
+    goes = gather(asked) - gather(histories.edges.keys() - asked)
+    return goes, tuple(source for source in own if source not in goes)

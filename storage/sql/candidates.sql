@@ -16,13 +16,14 @@ END;
 -- name: gather_members
 -- Whoever takes part (R1). Copies with equal text and expiry are represented by the first of them;
 -- two keys of 64 bits tell texts apart. Memories that stand for others, are related to others or
--- declare a slot represent nobody, nor does anybody represent them.
+-- declare a slot represent nobody, nor does anybody represent them. Only texts whose fingerprint
+-- another one has are grouped: most have none.
 CREATE OR REPLACE TEMP TABLE members AS
 WITH alone AS (
     SELECT memory_id
     FROM relations
     WHERE namespace_id = $namespace_id AND until_revision IS NULL AND kind <> 'related_to'
-    UNION ALL
+    UNION
     SELECT unnest([memory_id, partner_id])
     FROM kept_apart
     WHERE namespace_id = $namespace_id
@@ -32,7 +33,9 @@ active AS (
     SELECT
         m.id AS memory_id, m.created_at, m.kind, m.text_number, m.expires_at, t.fingerprint_key,
         t.text_key, len(t.terms) AS size,
-        CASE WHEN contains(m.metadata, '"slot"') THEN json_extract_string(m.metadata, '$.slot') END AS slot
+        CASE
+            WHEN contains(m.metadata, '"slot"') THEN nullif(trim(json_extract_string(m.metadata, '$.slot')), '')
+        END AS slot
     FROM memories AS m
     INNER JOIN duplicate_texts AS t ON t.namespace_id = m.namespace_id AND t.text_number = m.text_number
     WHERE m.namespace_id = $namespace_id
@@ -40,22 +43,35 @@ active AS (
         AND m.status = 'active'
         AND (m.expires_at IS NULL OR m.expires_at > $now)
         AND len(t.terms) > 0
+),
+
+shared AS (
+    SELECT fingerprint_key
+    FROM active
+    GROUP BY fingerprint_key
+    HAVING count(*) > 1
+),
+
+copies AS (
+    SELECT
+        a.memory_id, first_value(a.text_number) OVER same AS text_number,
+        first_value(a.memory_id) OVER same AS representative_id
+    FROM active AS a
+    SEMI JOIN shared AS s ON s.fingerprint_key = a.fingerprint_key
+    ANTI JOIN alone AS o ON o.memory_id = a.memory_id
+    WHERE a.slot IS NULL
+    WINDOW same AS (
+        PARTITION BY a.kind, a.fingerprint_key, a.text_key, a.expires_at
+        ORDER BY a.created_at, a.memory_id
+    )
 )
 
 SELECT
-    memory_id, created_at, kind, text_number, expires_at, fingerprint_key, size, nullif(trim(slot), '') AS slot,
-    first_value(text_number) OVER copies AS represented_by,
-    first_value(memory_id) OVER copies AS representative_id
-FROM active
-WINDOW copies AS (
-    PARTITION BY
-        kind, fingerprint_key, text_key, expires_at,
-        CASE
-            WHEN memory_id IN (SELECT a.memory_id FROM alone AS a WHERE a.memory_id IS NOT NULL)
-                OR trim(slot) <> '' THEN memory_id
-        END
-    ORDER BY created_at, memory_id
-)
+    a.memory_id, a.created_at, a.kind, a.text_number, a.expires_at, a.fingerprint_key, a.size, a.slot,
+    coalesce(c.text_number, a.text_number) AS represented_by,
+    coalesce(c.representative_id, a.memory_id) AS representative_id
+FROM active AS a
+LEFT JOIN copies AS c ON c.memory_id = a.memory_id
 
 -- name: list_copies
 SELECT memory_id, representative_id

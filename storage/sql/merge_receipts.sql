@@ -41,9 +41,16 @@ WHERE namespace_id = $namespace_id
     )
 ORDER BY position DESC
 
+-- name: list_receipts
+SELECT
+    receipt_id, plan_id, run_id, canonical_id, revision, losers, figures, applied_at, released_at
+FROM merge_receipts
+WHERE namespace_id = $namespace_id AND canonical_id = $canonical_id
+ORDER BY position
+
 -- name: release_losers
 UPDATE merge_receipts
-SET losers = $losers, revision = $revision, released_at = $released_at
+SET losers = $losers, figures = $figures, released_at = $released_at
 WHERE receipt_id = $receipt_id
 
 -- name: drop_marks
@@ -56,6 +63,27 @@ INSERT INTO kept_apart BY NAME
 SELECT
     $namespace_id AS namespace_id, memory_id, partner_id, content_digest, partner_digest, $clock AS noted_at
 FROM incoming
+
+-- name: list_apart
+SELECT m.id
+FROM kept_apart AS k
+INNER JOIN memories AS m
+    ON m.namespace_id = k.namespace_id
+    AND m.id = CASE WHEN k.memory_id = $memory_id THEN k.partner_id ELSE k.memory_id END
+WHERE k.namespace_id = $namespace_id
+    AND $memory_id IN (k.memory_id, k.partner_id)
+    AND sha256(m.content) = CASE WHEN k.memory_id = $memory_id THEN k.partner_digest ELSE k.content_digest END
+ORDER BY m.id
+
+-- name: move_own_marks
+UPDATE kept_apart
+SET content_digest = sha256($after)
+WHERE namespace_id = $namespace_id AND memory_id = $memory_id AND content_digest = sha256($before)
+
+-- name: move_partner_marks
+UPDATE kept_apart
+SET partner_digest = sha256($after)
+WHERE namespace_id = $namespace_id AND partner_id = $memory_id AND partner_digest = sha256($before)
 
 -- name: drop_evidence
 DELETE FROM evidence

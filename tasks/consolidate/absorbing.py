@@ -4,6 +4,7 @@ Pure functions on staged states; nothing is read or written. Source: spec/consol
 R50-R56.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +21,6 @@ from storage.models import (
     Status,
     order_relation,
 )
-from storage.staging import Staged
 from tasks.rules.merging import Absorption, Merged, absorb_losers, adopt_text, choose_text
 
 AWAITING, LIMIT = "awaiting_vector", "limit_exceeded"
@@ -127,26 +127,27 @@ def _stage_absorption(
             **step(loser, RevisionKind.STATUS_CHANGED, at),
         }
         stage.memories[loser.id].states.append(loser.model_copy(update=changes))
-    inside = {canonical.id, *(one.id for one in absorption.losers)}
-    touched = {edge.target_id for one in (canonical, *absorption.losers) for edge in one.relations}
-    for name in sorted(touched - inside):
-        mirror_edges(stage.memories[name], stage, inside, at)
+    mirror_edges(stage, {canonical.id, *(one.id for one in absorption.losers)}, at)
 
 
-def mirror_edges(staged: Staged, stage: MergeStage, inside: Collection[str], at: datetime) -> None:
-    """Give a neighbour of the memories `inside` the edges that mirror theirs, and no other."""
-    before = staged.current
-    own = [edge for edge in before.relations if edge.target_id not in inside]
-    mirrored = [
-        Relation(kind=edge.kind.inverse, target_id=name)
-        for name in inside
-        for edge in stage.memories[name].current.relations
-        if edge.target_id == before.id
-    ]
-    relations = tuple(sorted((*own, *mirrored), key=order_relation))
-    if relations != before.relations:
-        changes = {"relations": relations, **step(before, RevisionKind.RELATION_CHANGED, at)}
-        staged.states.append(before.model_copy(update=changes))
+def mirror_edges(stage: MergeStage, inside: Collection[str], at: datetime) -> None:
+    """Give all others the edges that mirror those which the latest step gave the ones `inside`."""
+    touched: set[str] = set()
+    mirrored: defaultdict[str, list[Relation]] = defaultdict(list)
+    for name in inside:
+        states = stage.memories[name].states
+        touched |= {edge.target_id for state in states[-2:] for edge in state.relations}
+        for edge in states[-1].relations:
+            inverse = Relation(kind=edge.kind.inverse, target_id=name)
+            mirrored[edge.target_id].append(inverse)
+    for name in sorted(touched.difference(inside)):
+        staged = stage.memories[name]
+        before = staged.current
+        own = [edge for edge in before.relations if edge.target_id not in inside]
+        relations = tuple(sorted((*own, *mirrored[name]), key=order_relation))
+        if relations != before.relations:
+            changes = {"relations": relations, **step(before, RevisionKind.RELATION_CHANGED, at)}
+            staged.states.append(before.model_copy(update=changes))
 
 
 def step(before: MemoryRecord, kind: RevisionKind, at: datetime) -> dict[str, Any]:

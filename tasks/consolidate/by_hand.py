@@ -1,9 +1,10 @@
 """Merge memories that a person names: the same change set as the job's, judged first.
 
-Source: spec/consolidate.md R45.
+Source: spec/consolidate.md R42, R45.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,12 +12,12 @@ from itertools import combinations
 
 from storage import Store, StoreReader
 from storage.errors import AdmissionError, MaintenanceError, MemoryNotFoundError
-from storage.merge_facts import JoinedPair, find_kept_apart
+from storage.merge_facts import JoinedPair, find_kept_apart, read_lineage_texts
 from storage.models import MemoryRecord, Namespace, Status
 from storage.namespaces import find_namespace
 from storage.records import read_records
 from tasks.consolidate.recording import Author, open_ledger
-from tasks.rules.clusters import MAX_LOSERS
+from tasks.rules.clusters import MAX_LOSERS, judge_lineages
 from tasks.rules.pairs import FEWEST_TOKENS, PairResult, judge_pair, reaches_overlap
 from tasks.rules.prepared import Prepared, prepare
 
@@ -38,13 +39,17 @@ class MergeRefusedError(MaintenanceError):
 
 @dataclass(frozen=True, slots=True)
 class MergedByHand:
-    """What became of a merge by hand: `run_id` takes it back, `skipped` are ids with reasons."""
+    """What became of a merge by hand: `run_id` takes it back, `skipped` are ids with reasons.
+
+    `has_adopted`: nobody is merged yet, but the canonical has taken over a text of the others.
+    """
 
     run_id: str
     canonical_id: str
     revision: int
     merged: tuple[str, ...]
     skipped: dict[str, str]
+    has_adopted: bool
 
 
 def merge_memories(  # noqa: PLR0913 - what to merge, how, and two clocks
@@ -89,7 +94,14 @@ def merge_memories(  # noqa: PLR0913 - what to merge, how, and two clocks
         done = ledger.merge(canonical.id, [one.id for one in losers])
         ledger.commit(writer)
     revision = ledger.stage.memories[canonical.id].current.revision
-    return MergedByHand(author.run_id, canonical.id, revision, done.absorbed, dict(done.skipped))
+    return MergedByHand(
+        run_id=author.run_id,
+        canonical_id=canonical.id,
+        revision=revision,
+        merged=done.absorbed,
+        skipped=dict(done.skipped),
+        has_adopted=done.merged is not None and not done.absorbed,
+    )
 
 
 def _read_members(
@@ -112,21 +124,31 @@ def _read_members(
 def _check_pairs(
     reader: StoreReader, namespace_id: int, members: Sequence[MemoryRecord], *, force: bool
 ) -> None:
-    kept = find_kept_apart(reader, namespace_id, [one.id for one in members])
-    prepared = {
-        one.id: prepare(one.content, kind=one.kind, namespace_id=namespace_id) for one in members
-    }
+    ids = [one.id for one in members]
+    kept = find_kept_apart(reader, namespace_id, ids)
+    prepared = {one.id: prepare(one.content, kind=one.kind, namespace_id=0) for one in members}
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for text in read_lineage_texts(reader, namespace_id, ids):
+        names[text.memory_id].append(text.name)
+        prepared[text.name] = prepare(text.content, kind=text.kind, namespace_id=0)
+
+    def passes(left: str, right: str) -> bool:
+        sides = prepared[left], prepared[right]
+        return _is_alike(*sides) if force else not _list_guards(*sides)
+
     for left, right in combinations(members, 2):
-        ids = min(left.id, right.id), max(left.id, right.id)
-        joined = kept.get(ids, JoinedPair(is_related=False, is_marked=False))
+        pair = min(left.id, right.id), max(left.id, right.id)
+        joined = kept.get(pair, JoinedPair(is_related=False, is_marked=False))
         # No force overrides these (R41).
         reasons = ["expiry"] if left.expires_at != right.expires_at else []
         reasons += ["related"] if joined.is_related else []
         if force:
-            reasons += [] if _is_alike(prepared[left.id], prepared[right.id]) else ["below"]
+            reasons += [] if passes(*pair) else ["below"]
         else:
             reasons += ["kept_apart"] if joined.is_marked else []
             reasons += _list_guards(prepared[left.id], prepared[right.id])
+        if not reasons and judge_lineages([pair], names, passes)[1]:
+            reasons = ["lineage"]
         if reasons:
             raise MergeRefusedError((left.id, right.id), reasons)
 

@@ -23,7 +23,6 @@ from tasks.consolidate.pairs import PASSING, JudgedPair
 from tasks.consolidate.semantic import SemanticFindings, take_semantic_pairs
 from tasks.duplicate_texts import PROFILE
 from tasks.rules.supersession import Proposal
-from tasks.stale_siblings import StaleSibling, find_stale_siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Findings:
         order: Those that may merge, by (created_at, id).
         lineages: Texts that merged memories stand for.
         texts: What memories that have a lineage say, and those that they pass with.
-        siblings: Active memories that still say what a superseded one said.
         proposals: By pair, which of two contradicting memories may replace the other.
     """
 
@@ -51,7 +49,6 @@ class Findings:
     order: list[str]
     lineages: list[LineageText]
     texts: Mapping[str, KindedText]
-    siblings: list[StaleSibling]
     proposals: Mapping[tuple[str, str], Proposal]
 
 
@@ -91,7 +88,6 @@ def read_findings(
         order=candidates.sort_members(involved),
         lineages=lineages,
         texts=read_kinded_texts(reader, namespace_id, beside),
-        siblings=find_stale_siblings(reader, namespace_id, now=now),
         proposals=propose_replacements(reader, namespace_id, pairs),
     )
 

@@ -25,6 +25,7 @@ from tasks.duplicate_texts import PROFILE
 from tasks.planning import PlanInput
 from tasks.policies import ConsolidatePolicy
 from tasks.rules.decide import DECISION_SCHEMA
+from tasks.stale_siblings import find_stale_siblings
 
 # Losers that one transaction takes in: each costs about a millisecond.
 BATCH_SIZE = 500
@@ -67,7 +68,8 @@ def plan_consolidate(
         "semantic": policy.semantic_mode == "merge",
     }
     decided = decide_merges(findings, frozenset(name for name, is_on in switches.items() if is_on))
-    report = Report(policy, found, semantic, findings, decided)
+    siblings = find_stale_siblings(store, namespace.namespace_id, now=now)
+    report = Report(policy, found, semantic, findings, decided, siblings)
     return _make_plan(
         about,
         PROFILE,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from storage import StoreReader
 from storage.instants import parse_instant
 from storage.merge_receipts import MergeReceipt
 from storage.merging import MergeStage
@@ -22,9 +21,9 @@ from storage.models import (
     Status,
     order_relation,
 )
-from storage.records import read_history, read_record
 from tasks.consolidate.absorbing import mirror_edges, step
-from tasks.rules.merging import RESERVED_KEYS, describe_sources
+from tasks.consolidate.histories import Histories
+from tasks.rules.merging import COUNT, RESERVED_KEYS, describe_sources
 
 _GONE, _TAKEN, _CHANGED = "gone", "taken", "canonical_changed"
 _FORMER = (
@@ -59,43 +58,6 @@ class Released:
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Histories:
-    """The states that members of a merge had before it, by id; whether its canonical is unedited.
-
-    Edges that were added or removed since are no edit: they are judged by themselves.
-    """
-
-    former: Mapping[str, MemoryState]
-    is_unedited: bool
-
-    def edges(self, memory_id: str) -> tuple[Relation, ...]:
-        """Give the edges that a member had."""
-        known = self.former.get(memory_id)
-        return known.relations if known is not None else ()
-
-
-def read_histories(reader: StoreReader, namespace_id: int, receipt: MergeReceipt) -> Histories:
-    """Read what the members of a merge were before it."""
-    revisions = {name: revision - 1 for name, revision in receipt.losers.items()}
-    revisions[receipt.canonical_id] = int(receipt.figures["former_revision"])
-    states = {name: read_history(reader, namespace_id, name) for name in revisions}
-    former = {
-        name: state
-        for name, revision in revisions.items()
-        for state in states[name]
-        if state.revision == revision
-    }
-    canonical = read_record(reader, namespace_id, receipt.canonical_id)
-    since = [one for one in (*states[receipt.canonical_id], canonical) if one is not None]
-    edits = [
-        one
-        for one in since
-        if one.revision > receipt.revision and one.revision_kind != RevisionKind.RELATION_CHANGED
-    ]
-    return Histories(former, is_unedited=not edits)
-
-
 def release_merge(  # noqa: PLR0913 - a merge, what was before it, and what is wanted
     stage: MergeStage,
     receipt: MergeReceipt,
@@ -116,57 +78,46 @@ def release_merge(  # noqa: PLR0913 - a merge, what was before it, and what is w
         at: When it happens.
     """
     if not receipt.losers:
-        return _give_text_back(stage, receipt, histories, at)
+        return _give_text_back(stage, receipt, histories, left_sources, at)
     asked = [name for name in receipt.losers if name in wanted]
     skipped = {name: why for name in asked if (why := _refuse(stage, receipt, name))}
     released = tuple(name for name in asked if name not in skipped)
-    canonical = stage.memories.get(receipt.canonical_id)
-    if not released or canonical is None:
-        return Released(released if canonical else (), skipped, is_reverted=False)
-    before = canonical.current
+    if not released:
+        return Released((), skipped, is_reverted=False)
+    before = stage.memories[receipt.canonical_id].current
     is_whole = not receipt.losers.keys() - released - list_gone(skipped)
-    is_unedited = histories.is_unedited
-    if is_whole and is_unedited:
-        changes = _revert(before, receipt, histories.former[before.id])
+    former = histories.former if is_whole else None
+    if former is not None:
+        values = _revert(before, former, histories, left_sources, at)
     else:
-        changes = _shed(before, left_sources, at)
-    former = {
-        name: {_follow(stage, before, edge) for edge in histories.edges(name)}
-        for name in receipt.losers
-    }
-    brought = {edge for name in released for edge in former[name]}
-    kept = {edge for name in receipt.losers.keys() - released for edge in former[name]}
-    edges = _list_edges(before, brought, kept | {*histories.edges(before.id)}, {*released})
-    inside = {before.id, *released}
-    for name in released:
-        loser = stage.memories[name].current
-        own = _keep_existing(former[name], stage, inside)
-        stage.memories[name].states.append(loser.model_copy(update=_reactivate(loser, own, at)))
-    relations = _keep_existing(edges, stage, inside)
-    moved = {"relations": relations, **step(before, RevisionKind.RESTORED, at)}
-    canonical.states.append(before.model_copy(update={**changes, **moved}))
-    touched = {
-        edge.target_id
-        for name in inside
-        for state in (stage.memories[name].states[0], stage.memories[name].current)
-        for edge in state.relations
-    }
-    for name in sorted(touched - inside):
-        mirror_edges(stage.memories[name], stage, inside, at)
-    warning = _CHANGED if is_whole and not is_unedited else None
-    return Released(released, skipped, is_whole and is_unedited, warning)
+        values = {"metadata": _recount(before.metadata, left_sources, at)}
+    edges = _part_edges(stage, before, histories, {*released})
+    for name, own in edges.items():
+        one = stage.memories[name]
+        given = values if name == before.id else {"status": Status.ACTIVE, "restored_at": at}
+        given |= {"relations": _keep_existing(own, stage, edges.keys())}
+        given |= step(one.current, RevisionKind.RESTORED, at)
+        one.states.append(one.current.model_copy(update=given))
+    mirror_edges(stage, edges.keys(), at)
+    warning = _CHANGED if is_whole and former is None else None
+    return Released(released, skipped, former is not None, warning)
 
 
 def _give_text_back(
-    stage: MergeStage, receipt: MergeReceipt, histories: Histories, at: datetime
+    stage: MergeStage,
+    receipt: MergeReceipt,
+    histories: Histories,
+    left: tuple[str, ...],
+    at: datetime,
 ) -> Released:
-    canonical = stage.memories.get(receipt.canonical_id)
-    if canonical is None or canonical.current.revision != receipt.revision:
+    canonical, former = stage.memories.get(receipt.canonical_id), histories.former
+    is_same = canonical is not None and canonical.current.revision == receipt.revision
+    if canonical is None or former is None or not is_same:
         return Released((), {receipt.canonical_id: _CHANGED}, is_reverted=False)
     before = canonical.current
-    changes = _revert(before, receipt, histories.former[before.id])
-    changes |= step(before, RevisionKind.RESTORED, at)
-    canonical.states.append(before.model_copy(update=changes))
+    values = _revert(before, former, histories, left, at)
+    values |= step(before, RevisionKind.RESTORED, at)
+    canonical.states.append(before.model_copy(update=values))
     return Released((), {}, is_reverted=True)
 
 
@@ -184,51 +135,83 @@ def _refuse(stage: MergeStage, receipt: MergeReceipt, loser_id: str) -> str | No
     return None if is_merged else _TAKEN
 
 
-def _revert(before: MemoryRecord, receipt: MergeReceipt, former: MemoryState) -> dict[str, Any]:
-    """Give the former fields; uses since the merge stay."""
-    figures = receipt.figures
+def _revert(
+    before: MemoryRecord,
+    former: MemoryState,
+    histories: Histories,
+    left: tuple[str, ...],
+    at: datetime,
+) -> dict[str, Any]:
+    """Give the former fields; uses since the merges stay, and who was released before is gone."""
     changes = {name: getattr(former, name) for name in _FORMER}
+    if not histories.is_first and former.metadata.get(COUNT) != str(len(left)):
+        changes["metadata"] = _recount(former.metadata, left, at)
+    latest, first = histories.undone[0].figures, histories.undone[-1].figures
     for name in ("created_at", "content_at"):
-        changes[name] = parse_instant(figures[name])
-    uses = before.access_count - int(figures["merged_uses"]) + int(figures["former_uses"])
-    accessed = figures["merged_accessed_at"]
-    if before.last_accessed_at == (parse_instant(accessed) if accessed else None):
-        former_access = figures["last_accessed_at"]
-        changes["last_accessed_at"] = parse_instant(former_access) if former_access else None
-    return {**changes, "access_count": uses}
+        changes[name] = parse_instant(first[name])
+    if before.last_accessed_at == _parse(latest["merged_accessed_at"]):
+        changes["last_accessed_at"] = _parse(first["last_accessed_at"])
+    figures = [one.figures for one in histories.undone]
+    gained = sum(one["merged_uses"] - one["former_uses"] for one in figures)
+    return {**changes, "access_count": before.access_count - gained}
 
 
-def _shed(before: MemoryRecord, left: tuple[str, ...], at: datetime) -> dict[str, Any]:
-    """Keep the values, but for what says whom the canonical stands for."""
-    metadata = {key: value for key, value in before.metadata.items() if key not in RESERVED_KEYS}
-    return {"metadata": metadata | (describe_sources(left, at) if left else {})}
+def _parse(instant: str | None) -> datetime | None:
+    return parse_instant(instant) if instant else None
 
 
-def _list_edges(
-    canonical: MemoryRecord, brought: Iterable[Relation], kept: Collection[Relation], back: set[str]
-) -> set[Relation]:
-    """List the edges of the canonical once it stands no more for some losers.
+def _recount(metadata: Mapping[str, str], left: tuple[str, ...], at: datetime) -> dict[str, str]:
+    """Say anew whom a memory stands for."""
+    kept = {key: value for key, value in metadata.items() if key not in RESERVED_KEYS}
+    return kept | (describe_sources(left, at) if left else {})
 
-    Args:
-        canonical: As it is.
-        brought: The edges that these losers brought it.
-        kept: The edges that it had itself, or has from others.
-        back: The losers.
+
+def _part_edges(
+    stage: MergeStage, canonical: MemoryRecord, histories: Histories, back: Collection[str]
+) -> dict[str, set[Relation]]:
+    """Give the edges of the canonical, and of losers that it gives back, by id.
+
+    It keeps those that it had itself, that people gave it since, or that it has from others.
     """
-    gone = {Relation(kind=RelationKind.SUPERSEDES, target_id=name) for name in back}
+    held = histories.edges.keys() - back
+
+    def follow(edges: Iterable[Relation]) -> set[Relation]:
+        return {_follow(stage, canonical, edge, held) for edge in edges}
+
+    parted = {name: follow(histories.edges[name]) for name in back}
+    brought = {edge for each in parted.values() for edge in each}
+    brought |= {Relation(kind=RelationKind.SUPERSEDES, target_id=name) for name in back}
+    kept = follow(histories.own).union(*(follow(histories.edges[name]) for name in held))
     own = {edge for edge in kept if edge.target_id in back}
-    return (set(canonical.relations) - gone - (set(brought) - set(kept))) | own
+    parted[canonical.id] = (set(canonical.relations) - (brought - kept)) | own
+    superseded = Relation(kind=RelationKind.SUPERSEDED_BY, target_id=canonical.id)
+    for name in back:
+        # What it got meanwhile stays.
+        parted[name] |= {*stage.memories[name].current.relations} - {superseded}
+    for name, edges in parted.items():
+        for edge in [*edges]:
+            if edge.target_id in parted:
+                inverse = Relation(kind=edge.kind.inverse, target_id=name)
+                parted[edge.target_id].add(inverse)
+    return parted
 
 
-def _follow(stage: MergeStage, canonical: MemoryRecord, edge: Relation) -> Relation:
-    """Give an edge as the canonical has it now: its target may have been merged meanwhile."""
+def _follow(
+    stage: MergeStage, canonical: MemoryRecord, edge: Relation, held: Collection[str]
+) -> Relation:
+    """Give an edge as it is now: its target may have been merged meanwhile.
+
+    Either way the canonical has it in its place, or took the target in: that is `held`.
+    """
     target = stage.memories.get(edge.target_id)
     if target is None or edge in canonical.relations:
         return edge
     for one in target.current.relations:
-        moved = Relation(kind=edge.kind, target_id=one.target_id)
-        if one.kind == RelationKind.SUPERSEDED_BY and moved in canonical.relations:
-            return moved
+        if one.kind == RelationKind.SUPERSEDED_BY:
+            moved = Relation(kind=edge.kind, target_id=one.target_id)
+            is_here = one.target_id == canonical.id and edge.target_id in held
+            if moved in canonical.relations or is_here:
+                return moved
     return edge
 
 
@@ -248,14 +231,3 @@ def _can_hold(stage: MergeStage, edge: Relation, inside: Collection[str]) -> boo
         return True
     is_retired = target.current.status in {Status.SUPERSEDED, Status.TOMBSTONED}
     return is_retired or edge.kind != RelationKind.SUPERSEDES
-
-
-def _reactivate(
-    loser: MemoryRecord, relations: tuple[Relation, ...], at: datetime
-) -> dict[str, Any]:
-    return {
-        "status": Status.ACTIVE,
-        "relations": relations,
-        "restored_at": at,
-        **step(loser, RevisionKind.RESTORED, at),
-    }

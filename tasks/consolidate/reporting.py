@@ -21,6 +21,7 @@ from tasks.consolidate.findings import Findings
 from tasks.consolidate.pairs import JudgedPair
 from tasks.consolidate.semantic import SemanticFindings
 from tasks.policies import ConsolidatePolicy
+from tasks.stale_siblings import StaleSibling
 
 # DESIGN 10.17: so many pairs are stored with a plan, the others are counted.
 MOST_LISTED = 1_000
@@ -40,13 +41,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a plan was made of."""
+    """Everything that a plan was made of; siblings still say what a superseded memory said."""
 
     policy: ConsolidatePolicy
     found: Found
     semantic: SemanticFindings
     findings: Findings
     decided: Decided
+    siblings: list[StaleSibling]
 
     def make_rows(self) -> pa.Table:
         """Make the rows of `plan_pairs`."""
@@ -75,7 +77,7 @@ class Report:
             "to_refine": self._count_refinable(),
             "series": len(self.findings.series),
             "families": self.found.families.num_rows,
-            "stale_siblings": len(self.findings.siblings),
+            "stale_siblings": len(self.siblings),
             **self.semantic.counters,
         }
 
@@ -100,7 +102,7 @@ class Report:
         conflicts = self._list_listed("conflict")
         most = MOST_LISTED if self.policy.conflict_mode == "report" else len(conflicts)
         yield from map(self._describe, conflicts[:most])
-        for sibling in self.findings.siblings:
+        for sibling in self.siblings:
             yield {
                 "result": "stale_sibling",
                 "memory_id": sibling.memory_id,
@@ -128,7 +130,8 @@ class Report:
         proposal = self.findings.proposals.get(pair.ids)
         if proposal is not None:
             figures |= {"old_id": proposal.old_id, "new_id": proposal.new_id}
-        if self.policy.conflict_mode != "report" and pair.result == "conflict":
+        is_linked = self.policy.conflict_mode != "report" and pair.result == "conflict"
+        if is_linked or (self.policy.refine and "report_only" in pair.reasons):
             facts = self.findings.facts
             figures["texts"] = [facts[name]["text_number"] for name in pair.ids]
         return {

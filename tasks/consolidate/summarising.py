@@ -5,8 +5,10 @@ Source: spec/consolidate.md R90-R94.
 
 from collections.abc import Iterator, Mapping
 
+from storage import StoreReader
 from storage.errors import AdmissionError
 from storage.leases import Lease, keep_lease
+from storage.merge_facts import read_text_facts
 from storage.models import Kind, MemoryRecord, Namespace
 from storage.namespaces import read_namespace
 from storage.plans import PlanHeader, read_pairs
@@ -49,11 +51,7 @@ def refine_plan(
     store = request.handle()
     with store.read() as reader:
         owner = read_namespace(reader, plan.namespace_id)
-        pairs = [
-            (row["id"], row["partner_id"])
-            for row in read_pairs(reader, plan.plan_id)
-            if "report_only" in row["reasons"]
-        ]
+        pairs = _list_unchanged(reader, plan)
         records = read_records(
             reader, owner.namespace_id, {name for pair in pairs for name in pair}
         )
@@ -79,6 +77,19 @@ def refine_plan(
         "refine_calls": report.calls,
     }
     return {name: count for name, count in figures.items() if count}
+
+
+def _list_unchanged(reader: StoreReader, plan: PlanHeader) -> list[tuple[str, str]]:
+    """List the pairs to refine, of texts that are still the judged ones."""
+    rows = [row for row in read_pairs(reader, plan.plan_id) if "report_only" in row["reasons"]]
+    ids = {row[side] for row in rows for side in ("id", "partner_id")}
+    facts = read_text_facts(reader, plan.namespace_id, ids)
+    numbers = {name: one.text_number for name, one in facts.items()}
+    return [
+        (row["id"], row["partner_id"])
+        for row in rows
+        if [numbers.get(row[side]) for side in ("id", "partner_id")] == row["figures"].get("texts")
+    ]
 
 
 def _prolong(request: JobRequest, lease: Lease) -> None:

@@ -6,7 +6,7 @@ with the passing pairs, not with the memories. Source: spec/consolidate.md R40, 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -118,10 +118,3 @@ def add_copies(
         grown[home[copies.get(memory_id, memory_id)]].append(memory_id)
     clusters = tuple(tuple(grown[number]) for number in range(len(clustering.clusters)))
     return Clustering(clusters, clustering.parted)
-
-
-def split_losers(cluster: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the losers of a cluster as change sets absorb them, one after the other (R44)."""
-    losers = tuple(cluster[1:])
-    for start in range(0, len(losers), MAX_LOSERS):
-        yield losers[start : start + MAX_LOSERS]

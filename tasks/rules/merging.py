@@ -35,8 +35,8 @@ from storage.staging import has_decision
 
 _STRENGTH = {Kind.PROCEDURAL: 3, Kind.SEMANTIC: 3, Kind.EPISODIC: 2, Kind.WORKING: 1}
 _LIST_KEYS = frozenset({"supersedes", "conflicts_with", "tools", "aliases", "entity_aliases"})
-_SOURCE_IDS = "duplicate_ids"
-RESERVED_KEYS = frozenset({"duplicate_count", _SOURCE_IDS, "last_duplicate_at"})
+COUNT, _SOURCE_IDS = "duplicate_count", "duplicate_ids"
+RESERVED_KEYS = frozenset({COUNT, _SOURCE_IDS, "last_duplicate_at"})
 _MOVED_EDGES = frozenset({RelationKind.RELATED_TO, RelationKind.CONFLICTS_WITH})
 _SECRET = re.compile("secret|token|passw|api[ _-]?key|credential|authorization", re.IGNORECASE)
 
@@ -79,7 +79,7 @@ def merge_records(
     """
     canonical = members[0]
     source_ids = _gather_sources(members[1:], held, canonical.id)
-    known = (*_own_sources(canonical, held), *source_ids)
+    known = (*list_sources(canonical, held), *source_ids)
     sources = without_repeats(tuple(one for one in known if one != canonical.id))
     return _merge(members, describe_sources(sources, at), source_ids, at=at)
 
@@ -114,7 +114,8 @@ def absorb_losers(
         if not fitting:
             return None
         merged = _merge_with_relations((canonical, *fitting), held, at)
-    skipped = tuple(one.id for one in losers if one not in fitting)
+    taken = {one.id for one in fitting}
+    skipped = tuple(one.id for one in losers if one.id not in taken)
     return Absorption(merged, fitting, skipped)
 
 
@@ -220,15 +221,17 @@ def _rank_text(one: MemoryRecord) -> tuple[bool, bool, float, int]:
     return one.pinned, has_decision(one.evidence), one.importance, len(one.content)
 
 
-def _own_sources(one: MemoryRecord, held: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    named = one.metadata.get(_SOURCE_IDS, "").split(",")
-    return (*held.get(one.id, ()), *(word for text in named if (word := text.strip())))
+def list_sources(one: MemoryRecord, held: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """List the ids that a memory has taken in: those that it names, and the stored ones."""
+    words = one.metadata.get(_SOURCE_IDS, "").split(",")
+    named = (word for text in words if (word := text.strip()))
+    return without_repeats((*named, *held.get(one.id, ())))
 
 
 def _gather_sources(
     losers: Iterable[MemoryRecord], held: Mapping[str, Sequence[str]], canonical_id: str
 ) -> tuple[str, ...]:
-    ids = [name for one in losers for name in (one.id, *_own_sources(one, held))]
+    ids = [name for one in losers for name in (one.id, *list_sources(one, held))]
     return without_repeats(tuple(name for name in ids if name != canonical_id))
 
 
@@ -241,7 +244,7 @@ def describe_sources(sources: tuple[str, ...], at: datetime) -> dict[str, str]:
             break
         text = longer
     return {
-        "duplicate_count": str(len(sources)),
+        COUNT: str(len(sources)),
         _SOURCE_IDS: text,
         "last_duplicate_at": shorten_instant(format_instant(at)),
     }

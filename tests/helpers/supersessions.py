@@ -89,8 +89,7 @@ def find_stale(store: Store) -> list[StaleSibling]:
     with store.write() as writer:
         owner = ensure_namespace(writer, SPACE).namespace_id
     index_missing_tokens(store, owner, tokenise_text, profile=PROFILE)
-    with store.read() as reader:
-        return find_stale_siblings(reader, owner, now=LATER)
+    return find_stale_siblings(store, owner, now=LATER)
 
 
 def list_ids(store: Store) -> list[str]:

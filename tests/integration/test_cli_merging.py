@@ -54,6 +54,7 @@ def test_merge_says_who_went_into_whom_and_how_to_take_it_back(pair: Keeper) -> 
     said = answer.value["merge"]
     run_id = said.pop("run_id")
     assert answer.exit_code == 0
+    assert not said.pop("has_adopted")
     assert said == {"canonical_id": "m1", "revision": 2, "merged": ["m2"], "skipped": {}}
     assert pair.list_statuses() == {"m1": "active", "m2": "superseded", "m3": "active"}
     pair.check()
@@ -135,9 +136,13 @@ def test_merge_waits_for_the_vector(pair: Keeper) -> None:
     pair.refresh(ChosenEmbedder())
     said = tell(pair, "merge", "m1", "m5", *AT).value["merge"]
     assert (said["merged"], said["skipped"]) == ([], {"m5": "awaiting_vector"})
+    assert said["has_adopted"]
     assert pair.read("m1").content == NOON.upper()
+    assert tell(pair, "restore", "--run", said["run_id"], *AT).run["applied"] == 1
+    assert pair.read("m1").content == NOON
+    tell(pair, "merge", "m1", "m5", "--force", *AT)
     pair.refresh(ChosenEmbedder())
-    assert tell(pair, "merge", "m1", "m5", *AT).value["merge"]["merged"] == ["m5"]
+    assert tell(pair, "merge", "m1", "m5", "--force", *AT).value["merge"]["merged"] == ["m5"]
 
 
 @pytest.fixture
@@ -167,7 +172,7 @@ def test_dry_run_shows_what_would_come_back(swept: tuple[Keeper, str]) -> None:
 @pytest.mark.parametrize("by", ["ids", "run", "since"])
 def test_tombstones_come_back(swept: tuple[Keeper, str], by: str) -> None:
     keeper, run_id = swept
-    long_ago = format_instant(NOW - timedelta(days=365 * 5))
+    long_ago = format_instant(NOW - timedelta(days=365 * 5)).removesuffix("Z")
     asked = {"ids": ("cold", "frost"), "run": ("--run", run_id), "since": ("--since", long_ago)}[by]
     run = tell(keeper, "restore", *asked, *AT).run
     assert (run["outcome"], run["found"], run["applied"]) == ("applied", 2, 2)
@@ -214,12 +219,18 @@ def test_restore_of_nothing_that_is_known(
     keeper, _ = swept
     before = tables(keeper)
     answer = tell(keeper, "restore", *words, *AT)
-    if words == ("--run", "nothing"):
-        assert (answer.exit_code, answer.run["found"]) == (0, 0)
-    else:
-        assert answer.exit_code == 1
-        assert answer.error["type"] in {"memory_not_found", "invalid_input"}
+    assert answer.exit_code == 1
+    assert answer.error["type"] in {"memory_not_found", "run_not_found", "invalid_input"}
     assert tables(keeper) == before
+
+
+def test_bad_selection_is_told_by_its_option(swept: tuple[Keeper, str]) -> None:
+    keeper, _ = swept
+    nothing, never = tell(keeper, "restore"), tell(keeper, "restore", "--since", "yesterday")
+    assert nothing.error["message"] == (
+        "restore.policy: name memories, a run or an instant: one of the three"
+    )
+    assert never.error["message"].startswith("--since: not an instant such as")
 
 
 def test_one_loser_of_a_run_comes_back_alone(pair: Keeper) -> None:

@@ -11,6 +11,7 @@ from helpers.rows import NOW
 
 from storage import Store
 from storage.models import MemoryRecord, RelationKind, Status
+from tasks.consolidate.by_hand import MergeRefusedError, merge_memories
 from tasks.limits import SafetyLimits
 from tasks.policies import SweepPolicy
 
@@ -108,6 +109,7 @@ def test_edges_to_others_move_with_a_merge_and_back(keeper: Keeper) -> None:
     assert read_all(keeper) == before
 
 
+@pytest.mark.slow
 def test_losers_of_a_large_cluster_all_merge_and_all_come_back(keeper: Keeper) -> None:
     keeper.add(*(record(f"m{number:03}", content=TEXT) for number in range(300)))
     before = read_all(keeper)
@@ -194,6 +196,41 @@ def test_swept_canonical_and_its_loser_both_come_back(keeper: Keeper) -> None:
     assert list_edges(keeper.read("m1")) == []
 
 
+def test_run_that_swept_a_canonical_gives_it_back_after_its_loser(keeper: Keeper) -> None:
+    keeper.add(record("m1", content=TEXT, importance=0.2), record("m2", content=TEXT))
+    keeper.consolidate()
+    swept = keeper.run("sweep", policy=SweepPolicy())
+    keeper.restore("m2")
+    end = keeper.restore(run_id=swept.run_id).end
+    assert (end.found, end.applied) == (1, 1)
+    assert set(keeper.list_statuses().values()) == {"active"}
+
+
+def test_edit_between_two_merges_is_kept_with_a_warning(keeper: Keeper) -> None:
+    keeper.add(record("m1", content=TEXT), record("m2", content=TEXT, tags=["brought"]))
+    keeper.consolidate()
+    with keeper.store.write() as writer:
+        annotate_memory(writer, keeper.owner_id(writer), "m1", at=NOW, tags=["edited"])
+    keeper.add(record("m3", content=TEXT, tags=["brought later"]))
+    keeper.consolidate()
+    assert keeper.restore("m2").end.figures == {"canonical_changed": 1}
+    assert keeper.read("m1").metadata["duplicate_ids"] == "m3"
+    assert keeper.restore("m3").end.figures == {}
+    assert (keeper.read("m1").tags, keeper.read("m1").metadata) == (("edited",), {})
+    assert set(keeper.list_statuses().values()) == {"active"}
+
+
+def test_id_that_another_loser_brought_too_stays(keeper: Keeper) -> None:
+    said = {"metadata": {"duplicate_ids": "p"}}
+    keeper.add(record("m1", content=TEXT), *(record(f"m{n}", content=TEXT, **said) for n in (2, 3)))
+    keeper.consolidate()
+    assert keeper.read("m1").metadata["duplicate_ids"] == "m2,p,m3"
+    keeper.restore("m2")
+    assert keeper.read("m1").metadata["duplicate_ids"] == "p,m3"
+    keeper.restore("m3")
+    assert keeper.read("m1").metadata == {}
+
+
 def test_other_loser_comes_back_when_one_is_gone(keeper: Keeper) -> None:
     keeper.add(*(record(name, content=TEXT) for name in ("m1", "m2", "m3")))
     run_id = keeper.consolidate().run_id
@@ -229,6 +266,17 @@ def test_no_chain_forms_run_by_run(keeper: Keeper) -> None:
         result = keeper.plan()
         assert result.end.found == 0
         assert keeper.report(result).similar == [["m1", "m3", ["lineage"]]]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_no_chain_forms_by_hand(keeper: Keeper, *, force: bool) -> None:
+    make_drifting(keeper)
+    with pytest.raises(MergeRefusedError) as refused:
+        merge_memories(
+            keeper.store, keeper.namespace, ["m1", "m3"], force=force, now=NOW, clock=NOW
+        )
+    assert refused.value.facts["reasons"] == ["lineage"]
+    assert keeper.list_statuses() == {"m1": "active", "m2": "superseded", "m3": "active"}
 
 
 def test_revised_text_starts_the_lineage_anew(keeper: Keeper) -> None:

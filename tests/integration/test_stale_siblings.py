@@ -3,6 +3,7 @@
 from itertools import product
 from random import Random
 
+import pytest
 from helpers.duplicates import make_texts
 from helpers.indexes import MapEmbedder, lean, publish
 from helpers.sets import SPACE
@@ -12,8 +13,8 @@ from storage import Store
 from storage.query import query_memories
 from storage.snapshots import take_snapshot
 from tasks.recall import RecallPolicy, SemanticSource, recall_memories
-from tasks.rules.pairs import PairResult, judge_pair
-from tasks.rules.prepared import prepare
+from tasks.rules.pairs import PairResult, PairVerdict, judge_pair
+from tasks.rules.prepared import Prepared, prepare
 from tasks.stale_siblings import StaleSibling
 from tasks.supersession import Outdated, Replacement, supersede_memory
 
@@ -56,6 +57,22 @@ def test_near_copy_is_a_stale_sibling_and_the_successor_is_none(store: Store) ->
     assert found == [("near", "a", "b")]
 
 
+def test_lock_is_free_while_texts_are_compared(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Run nightly ledger export checks after schema changes"
+    add(store, ("a", text), ("near", f"{text} too"), ("b", f"{text} also"))
+    supersede(store, "a", "b")
+
+    def judge_and_write(*pair: Prepared) -> PairVerdict:
+        add(store, ("meanwhile", "Something else was said"))
+        return judge_pair(*pair)
+
+    monkeypatch.setattr("tasks.stale_siblings.judge_pair", judge_and_write)
+    assert [one.memory_id for one in find_stale(store)] == ["near"]
+    assert "meanwhile" in list_ids(store)
+
+
 def test_loser_of_a_merge_has_no_stale_siblings(store: Store) -> None:
     add(store, ("a", "The deploy window is Friday noon"), ("b", "Deploys are on Friday at noon"))
     add(store, ("a2", "the deploy window is friday noon"))
@@ -66,6 +83,7 @@ def test_loser_of_a_merge_has_no_stale_siblings(store: Store) -> None:
     assert find_stale(store) == []
 
 
+@pytest.mark.slow
 def test_stale_siblings_are_those_of_judging_every_pair(store: Store) -> None:
     made = make_texts(Random(3), 300)  # noqa: S311 - not for secrets
     texts = {f"m{place:03}": text.translate(_LETTERS) for place, text in enumerate(made)}
