@@ -1,7 +1,7 @@
 """The verb that removes memories for good: erase."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -111,12 +111,34 @@ def _show_plans(console: Console, plans: Rows) -> None:
 
 def _show(console: Console, results: Sequence[RunResult], proofs: Rows) -> None:
     render.render_results(console, results)
+    for result in results:
+        plan_id = (result.error or {}).get("plan_id")
+        if plan_id is not None:
+            console.print(f"look at it: --dry-run; erase it all the same: --confirm {plan_id}")
     for one in proofs:
-        proof = one["proof"]
-        console.print(
-            f"{proof['memories']} memories erased, {proof['remaining']} rows left, "
-            f"{proof['needles']} texts and vectors searched for in {proof['files']} files: "
-            f"{proof['found']} found"
-        )
+        for line in _say_proof(one):
+            console.print(line, style="" if one["phase"] == "proved" else "yellow")
     if proofs:
         console.print(f"out of reach: {_OUT_OF_REACH}")
+
+
+def _say_proof(one: Mapping[str, Any]) -> Iterator[str]:
+    proof = one["proof"]
+    if not proof:
+        yield f"{one['memories']} memories erased, not proved: the next erasure goes on with it"
+        return
+    left_out = proof["not_searched"]
+    yield (
+        f"{proof['memories']} memories erased, {proof['remaining']} rows left, "
+        f"{proof['needles']} texts and vectors searched for in {proof['files']} files"
+        f"{f', {left_out} too short or too many for it' if left_out else ''}: "
+        f"{proof['found']} found"
+    )
+    if proof["unsearched"]:
+        yield (
+            f"the texts of these {proof['unsearched']} were not searched for in files: the run "
+            "that took them ended before its proof; both stores were read back"
+        )
+    if one["phase"] != "proved":
+        names = ", ".join([*proof["remaining_in"], *proof["found_in"]])
+        yield f"not proved, still in: {names}; the next erasure tries again"

@@ -28,4 +28,5 @@ def render_previews(console: Console, previews: Sequence[Mapping[str, Any]], *, 
         console.print(table)
         if len(changes) > shown:
             console.print(f"… and {len(changes) - shown} more (--rows 0)")
-        console.print(f"do it: memtend run {one['job']}")
+        if one["job"] == "refresh":  # others take a selector, which is typed once more
+            console.print("do it: memtend run refresh")

@@ -5,7 +5,7 @@ from datetime import datetime
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.driver import JobForm, name_run, run_flow
+from flows.driver import JobForm, end_early, name_run, run_flow
 from flows.erased_artifacts import remove_artifacts_of
 from flows.selector import NamespaceSelector
 from storage.runs import Mode, Trigger
@@ -40,6 +40,9 @@ def erase(
     form = JobForm(
         store=store, namespace=namespace, mode=mode, now=now, limits=limits, trigger=trigger
     )
-    if mode == "apply":
-        remove_artifacts_of(policy, form)
+    try:
+        if mode == "apply":
+            remove_artifacts_of(policy, form)
+    except Exception as error:  # noqa: BLE001 - an exception's text would reach Prefect's database
+        return end_early(error)
     return run_flow("erase", policy, form)

@@ -4,7 +4,6 @@ Only ids ever stand in them. They go before the rows do, while it is known which
 """
 
 import json
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from prefect.client.schemas.objects import Artifact
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.driver import JobForm
+from flows.edge import read_settings
 from storage import Store
 from storage.errors import MaintenanceError
-from storage.settings import Settings
 from tasks.erasing.selection import ErasePolicy, list_ids
 
 _PAGE = 200
@@ -25,11 +24,11 @@ _OURS = ArtifactFilter(key=ArtifactFilterKey(like_="memtend-"))
 
 def remove_artifacts_of(policy: ErasePolicy, form: JobForm) -> int:
     """Remove the artifacts that name what a form asks to erase; count them."""
-    settings = Settings.from_env(os.environ)
-    path = Path(form.store) if form.store else settings.store
     namespace = form.namespace.namespace() if form.namespace is not None else None
-    store = Store(path.absolute(), lock_wait_s=settings.lock_wait_s)
     try:
+        settings = read_settings()
+        path = Path(form.store) if form.store else settings.store
+        store = Store(path.absolute(), lock_wait_s=settings.lock_wait_s)
         return remove_artifacts(list_ids(store, policy, namespace))
     except MaintenanceError:
         return 0  # the run meets the same error, and ends with it

@@ -137,8 +137,18 @@ def _sort_out(
             result.suppressed.append(one.ref)
         else:
             result.rejected += 1
-            result.rejects.append(Reject(one.ref, "id", "memory_already_exists"))
+            result.rejects.append(Reject(one.ref, "id", _explain_known(memory_id, twin)))
     return list(new.values())
+
+
+def _explain_known(memory_id: str, twin: Candidate | None) -> str:
+    said = f"memory_already_exists: {memory_id!r}"
+    if twin is not None:
+        return f"{said} says something else in record {twin.ref}, which goes first"
+    return (
+        f"{said} is not the same in the store and stays as it is there; "
+        "import this one under another id, or use memtend supersede"
+    )
 
 
 def _without_erased(

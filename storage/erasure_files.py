@@ -1,8 +1,8 @@
 """Search the files of a store for bytes that must be gone, and take its exports away.
 
 The database file is opened while the store is closed only: to open and close it anywhere else would
-drop the lock of this process (PLATFORM D9). Compressed bytes are not found; that an erased row is
-in no table is proved by reading both stores.
+drop the lock of this process (PLATFORM D9). All other files are read while others work. Compressed
+bytes are not found; that an erased row is in no table is proved by reading both stores.
 """
 
 import hashlib
@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from storage.exports import EXPORT_DIRECTORY
-from storage.gateway import Store
+from storage.gateway import DATABASE_FILE, Store
 
 # Shorter texts are in any file by chance, and so is what has the same byte again and again.
 _ANCHOR_BYTES = 8
@@ -65,20 +66,38 @@ def scan_files(store: Store, needles: Collection[bytes]) -> Scan:
         StoreBusyError: Others held the store for too long.
     """
     index = _Needles(needles)
-    found: dict[bytes, list[str]] = {}
-    files = byte_count = 0
     with store.closed():
-        for file in sorted(store.path.rglob("*")):
-            if not file.is_file():
-                continue
-            with suppress(FileNotFoundError):
-                byte_count += file.stat().st_size
-                files += 1
-                for needle in index.find_in(file):
-                    found.setdefault(needle, []).append(file.relative_to(store.path).as_posix())
-    return Scan(
-        index.count, files, byte_count, {needle: tuple(names) for needle, names in found.items()}
+        looked = _look_into(index, store.path.glob(f"{DATABASE_FILE}*"))
+    others = (
+        file
+        for file in store.path.rglob("*")
+        if file.parent != store.path or not file.name.startswith(DATABASE_FILE)
     )
+    looked |= _look_into(index, others)
+    found: dict[bytes, list[str]] = {}
+    for file in sorted(looked):
+        for needle in looked[file].needles:
+            found.setdefault(needle, []).append(file.relative_to(store.path).as_posix())
+    return Scan(
+        needles=index.count,
+        files=len(looked),
+        byte_count=sum(one.byte_count for one in looked.values()),
+        found={needle: tuple(names) for needle, names in found.items()},
+    )
+
+
+class _Looked(NamedTuple):
+    byte_count: int
+    needles: set[bytes]
+
+
+def _look_into(index: "_Needles", files: Iterable[Path]) -> dict[Path, _Looked]:
+    looked = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                looked[file] = _Looked(file.stat().st_size, index.find_in(file))
+    return looked
 
 
 class _Needles:

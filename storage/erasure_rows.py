@@ -8,7 +8,7 @@ Source: DESIGN 6; spec/consolidate.md R96, spec/repository.md R13, R42.
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ _RECEIPTS = pa.schema(
         ("figures", pa.string()),
     ]
 )
+_WARNINGS = pa.schema([("plan_id", pa.string()), ("warnings", pa.string())])
 _RESULTS = pa.schema(
     [(name, pa.string()) for name in ("idempotency_key", "new_key", "digest", "results")]
 )
@@ -85,6 +86,7 @@ def erase_rows(  # noqa: PLR0913 - whose rows, and what they are known by
     remove_marked(writer, namespace_id, now=now)
     for table in _DELETED:
         writer.execute(_SQL[f"delete_{table}"], owner)
+    writer.execute(_SQL["settle_pointers"], owner)
     for table in _HASHES:
         writer.execute(_SQL[f"delete_{table}"], owner)
     _rename_results(writer, namespace_id, tokens, keyer, is_whole=is_whole)
@@ -105,29 +107,43 @@ def _rename_plans(writer: StoreWriter, namespace_id: int, tokens: Mapping[str, s
         [_rename_receipt(one, tokens) for one in receipts], schema=_RECEIPTS
     )
     writer.insert(_SQL["rename_receipts"], incoming)
+    _rename_warnings(writer, owner, tokens)
     for statement in ("delete_plan_pairs", "rename_heads", "rename_decisions", "clear_errors"):
         writer.execute(_SQL[statement], owner)
 
 
 def _rename_receipt(row: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str, str | None]:
-    name = row["memory_id"]
-    figures = row["figures"]
-    if name in tokens:
-        figures = figures.replace(json.dumps(name, ensure_ascii=False), json.dumps(tokens[name]))
+    names = ("carried", "ancestors_kept", "figures")
     return {
         "receipt_key": row["receipt_key"],
-        "memory_id": tokens.get(name, name),
-        "carried": _rename_list(row["carried"], tokens),
-        "ancestors_kept": _rename_list(row["ancestors_kept"], tokens),
-        "figures": figures,
+        "memory_id": tokens.get(row["memory_id"], row["memory_id"]),
+        **{name: _rename_json(row[name], tokens) for name in names},
     }
 
 
-def _rename_list(text: str | None, tokens: Mapping[str, str]) -> str | None:
-    if text is None:
-        return None
-    names = json.loads(text)
-    return encode_json([tokens.get(name, name) for name in names]) if names else text
+def _rename_json(text: str | None, tokens: Mapping[str, str]) -> str | None:
+    return None if text is None else encode_json(_rename_all(json.loads(text), tokens))
+
+
+def _rename_all(value: Any, tokens: Mapping[str, str]) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {name: _rename_all(one, tokens) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rename_all(one, tokens) for one in value]
+    return tokens.get(value, value) if isinstance(value, str) else value
+
+
+def _rename_warnings(
+    writer: StoreWriter, owner: Mapping[str, int], tokens: Mapping[str, str]
+) -> None:
+    """Rename what plans warn of, as `word:id`."""
+    rows = []
+    for plan_id, said in writer.rows(_SQL["list_warnings"], owner):
+        parts = [warning.partition(":") for warning in json.loads(said)]
+        renamed = [f"{word}{sign}{tokens.get(name, name)}" for word, sign, name in parts]
+        rows.append({"plan_id": plan_id, "warnings": encode_json(renamed)})
+    if rows:
+        writer.insert(_SQL["rename_warnings"], pa.Table.from_pylist(rows, schema=_WARNINGS))
 
 
 def _rename_results(

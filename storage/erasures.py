@@ -184,6 +184,11 @@ def find_marked(
     return names
 
 
+def count_erasures(reader: StoreReader) -> int:
+    """Count the erasures that were ever begun; each takes its rows in the same transaction."""
+    return int(reader.rows(_SQL["count_erasures"])[0][0])
+
+
 def list_unproved(reader: StoreReader) -> list[Unproved]:
     """List the erasures of the store that are not proved yet, the oldest first."""
     records = reader.records(_SQL["list_unproved"])
@@ -197,12 +202,10 @@ def list_unproved_marks(reader: StoreReader, namespace_id: int) -> frozenset[str
     return frozenset(mark for (mark,) in rows)
 
 
-def list_named(reader: StoreReader, namespace_id: int) -> list[tuple[str, str]]:
-    """List (table, id) for every id that a row of a namespace names."""
-    return [
-        (place, name)
-        for place, name in reader.rows(_SQL["list_named"], {"namespace_id": namespace_id})
-    ]
+def list_named(reader: StoreReader, namespace_id: int) -> list[tuple[str, list[str]]]:
+    """List every id that a row of a namespace names, with the tables that do."""
+    rows = reader.rows(_SQL["list_named"], {"namespace_id": namespace_id})
+    return [(name, places) for name, places in rows]
 
 
 def is_said_elsewhere(reader: StoreReader, text: str) -> bool:
@@ -238,12 +241,10 @@ def note_doubt(writer: StoreWriter, erasure_id: str, proof: Mapping[str, Any]) -
     writer.execute(_SQL["note_failed_proof"], params)
 
 
-def read_proof(reader: StoreReader, erasure_id: str) -> dict[str, Any] | None:
-    """Read an erasure with its proof; None: there is no such erasure."""
-    records = reader.records(_SQL["read_proof"], {"erasure_id": erasure_id})
-    if not records:
-        return None
-    record = records[0]
-    for name in ("removed", "proof"):
-        record[name] = json.loads(record[name]) if record[name] else {}
-    return record
+def list_proofs(reader: StoreReader, run_ids: Iterable[str]) -> list[dict[str, Any]]:
+    """List the erasures that runs made, or verified for others, each with its proof."""
+    records = reader.records(_SQL["list_proofs"], {"run_ids": list(run_ids)})
+    for record in records:
+        for name in ("removed", "proof"):
+            record[name] = json.loads(record[name]) if record[name] else {}
+    return records

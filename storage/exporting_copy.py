@@ -38,18 +38,23 @@ def stage_beside(target: Path) -> Iterator[Path]:
 
     Raises:
         AdmissionError: The folder of the target does not exist.
+        StorageError: The disk takes no more, or the folder of the target takes nothing.
         StoreBusyError: Another process works for the same target.
     """
     folder = target.parent / f".{target.name}.staged"
     if not target.parent.is_dir():
         raise AdmissionError("target", "its folder does not exist")
-    descriptor = _own(folder)
     try:
-        _empty(folder)
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-        os.close(descriptor)
+        descriptor = _own(folder)
+        try:
+            _empty(folder)
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+            os.close(descriptor)
+    except OSError as error:
+        message = f"{target} could not be made: {error.strerror or type(error).__name__}"
+        raise StorageError(message) from None
 
 
 def _own(folder: Path) -> int:

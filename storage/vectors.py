@@ -212,16 +212,6 @@ class VectorStore:
                 deleted += count
         return deleted
 
-    def erase_memories(self, ids: list[str]) -> None:
-        """Delete every row of memories, in all tables, whatever publication it belongs to.
-
-        The bytes stay until the tables are rewritten (PLATFORM D53).
-        """
-        quoted = ", ".join("'" + one.replace("'", "''") + "'" for one in ids)
-        with _translated(IndexUnreadableError):
-            for table in self.tables():
-                self._open(table).delete(f"memory_id IN ({quoted})")
-
     def list_publications(self, table: str, *, before: datetime) -> dict[str, int]:
         """Count the rows of each publication that were staged at or before an instant."""
         found: Counter[str] = Counter()

@@ -90,7 +90,7 @@ def back_up(  # noqa: PLR0913 - what the edge knows
     Raises:
         AdmissionError: The directory is not empty, or lies inside of the store.
         LeaseHeldError: A refresh, an erasure or a janitor run is at work.
-        StorageError: The copy is not what the store holds; it was removed.
+        StorageError: The copy could not be made, or is not what the store holds; it was removed.
         StoreBusyError: The store's lock was not free in time.
     """
     target = target.resolve()

@@ -68,6 +68,7 @@ def export_file(
 
     Raises:
         AdmissionError: The file exists, lies inside of the store, or the namespace is unknown.
+        StorageError: The file could not be written.
         StoreBusyError: The store's lock was not free in time, or another export writes this file.
     """
     path = path.absolute()
@@ -89,8 +90,8 @@ def export_file(
 
 
 def _refuse_existing(path: Path, *, is_forced: bool) -> None:
-    if path.is_dir():
-        raise AdmissionError("file", "is a directory")
+    if path.exists() and not path.is_file():
+        raise AdmissionError("file", "is there already, and is no file")
     if not is_forced and (path.exists() or path.is_symlink()):
         raise AdmissionError("file", "exists; --force replaces it")
 

@@ -67,8 +67,19 @@ WHERE namespace_id = $namespace_id AND (
 
 -- name: delete_merge_receipts
 DELETE FROM merge_receipts
-WHERE namespace_id = $namespace_id
-    AND list_has_any(list_append(json_keys(losers), canonical_id), (SELECT list(e.memory_id) FROM erased AS e))
+WHERE receipt_id IN (
+    SELECT m.receipt_id
+    FROM (
+        SELECT receipt_id, unnest(list_append(json_keys(losers), canonical_id)) AS memory_id
+        FROM merge_receipts
+        WHERE namespace_id = $namespace_id
+        UNION ALL
+        SELECT receipt_id, unnest(from_json(figures -> '$.awaiting', '["VARCHAR"]'))
+        FROM merge_receipts
+        WHERE namespace_id = $namespace_id
+    ) AS m
+    INNER JOIN erased AS e ON e.memory_id = m.memory_id
+)
 
 -- name: delete_kept_apart
 DELETE FROM kept_apart
@@ -78,26 +89,43 @@ WHERE namespace_id = $namespace_id AND (
 
 -- name: delete_refiner_attempts
 DELETE FROM refiner_attempts
-WHERE namespace_id = $namespace_id
-    AND list_has_any(
-        list_append(from_json(member_ids, '["VARCHAR"]'), candidate_id), (SELECT list(e.memory_id) FROM erased AS e)
-    )
+WHERE namespace_id = $namespace_id AND cluster_digest IN (
+    SELECT m.cluster_digest
+    FROM (
+        SELECT cluster_digest, unnest(list_append(from_json(member_ids, '["VARCHAR"]'), candidate_id)) AS memory_id
+        FROM refiner_attempts
+        WHERE namespace_id = $namespace_id
+    ) AS m
+    INNER JOIN erased AS e ON e.memory_id = m.memory_id
+)
 
 -- name: delete_publication_rows
 DELETE FROM publication_rows
 WHERE memory_id IN (SELECT e.memory_id FROM erased AS e)
     AND publication_id IN (SELECT u.publication_id FROM publications AS u WHERE u.namespace_id = $namespace_id)
 
+-- name: settle_pointers
+-- What a pointer serves is fewer by what was taken; its vectors follow when the tables are rewritten.
+UPDATE partitions
+SET record_count = (
+    SELECT count(*) FROM publication_rows AS r WHERE r.publication_id = partitions.publication_id
+)
+WHERE namespace_id = $namespace_id AND publication_id IS NOT NULL
+
 -- name: delete_plan_pairs
 DELETE FROM plan_pairs
-WHERE plan_id IN (SELECT p.plan_id FROM plans AS p WHERE p.namespace_id = $namespace_id)
-    AND EXISTS (
-        SELECT 1
-        FROM erased AS e
-        WHERE e.memory_id = plan_pairs.memory_id
-            OR e.memory_id = plan_pairs.partner_id
-            OR contains(plan_pairs.figures, e.quoted)
-    )
+WHERE (plan_id, position) IN (
+    SELECT (n.plan_id, n.position)
+    FROM (
+        SELECT plan_id, position, unnest([memory_id, partner_id]) AS memory_id
+        FROM plan_pairs
+        UNION ALL
+        SELECT plan_id, position, json_extract_string(unnest(regexp_extract_all(figures, '"(?:[^"\\]|\\.)*"')), '$')
+        FROM plan_pairs
+    ) AS n
+    INNER JOIN erased AS e ON e.memory_id = n.memory_id
+    INNER JOIN plans AS p ON p.plan_id = n.plan_id AND p.namespace_id = $namespace_id
+)
 
 -- name: rename_heads
 -- Rows of a plan stay, so that it still adds up: their memory is one that nobody finds.
@@ -115,14 +143,27 @@ WHERE decisions.memory_id = e.memory_id
     AND decisions.plan_id IN (SELECT p.plan_id FROM plans AS p WHERE p.namespace_id = $namespace_id)
 
 -- name: list_receipts
--- Receipts that name an erased memory: their own, or one that was carried or kept.
+-- Receipts that name an erased memory: their own, or one that was carried or kept, or one that the
+-- figures tell of.
+WITH named AS (
+    SELECT receipt_key, memory_id FROM apply_receipts WHERE namespace_id = $namespace_id
+    UNION ALL
+    SELECT receipt_key, json_extract_string(unnest(regexp_extract_all(figures, '"(?:[^"\\]|\\.)*"')), '$')
+    FROM apply_receipts
+    WHERE namespace_id = $namespace_id
+    UNION ALL
+    SELECT receipt_key, unnest(from_json(carried, '["VARCHAR"]'))
+    FROM apply_receipts
+    WHERE namespace_id = $namespace_id
+    UNION ALL
+    SELECT receipt_key, unnest(from_json(ancestors_kept, '["VARCHAR"]'))
+    FROM apply_receipts
+    WHERE namespace_id = $namespace_id
+)
+
 SELECT receipt_key, plan_id, memory_id, carried, ancestors_kept, figures
 FROM apply_receipts
-WHERE namespace_id = $namespace_id AND (
-    memory_id IN (SELECT e.memory_id FROM erased AS e)
-    OR list_has_any(from_json(carried, '["VARCHAR"]'), (SELECT list(e.memory_id) FROM erased AS e))
-    OR list_has_any(from_json(ancestors_kept, '["VARCHAR"]'), (SELECT list(e.memory_id) FROM erased AS e))
-)
+WHERE receipt_key IN (SELECT n.receipt_key FROM named AS n INNER JOIN erased AS e ON e.memory_id = n.memory_id)
 ORDER BY receipt_key
 
 -- name: rename_receipts
@@ -133,14 +174,24 @@ SET
 FROM incoming AS i
 WHERE apply_receipts.receipt_key = i.receipt_key
 
+-- name: list_warnings
+SELECT plan_id, warnings FROM plans WHERE namespace_id = $namespace_id AND warnings <> '[]' ORDER BY plan_id
+
+-- name: rename_warnings
+UPDATE plans SET warnings = i.warnings FROM incoming AS i WHERE plans.plan_id = i.plan_id
+
 -- name: list_change_sets
 SELECT idempotency_key, digest, results
 FROM change_sets
-WHERE namespace_id = $namespace_id
-    AND list_has_any(
-        list_transform(json_transform(results, '[["JSON"]]'), lambda one: one[1] ->> '$'),
-        (SELECT list(e.memory_id) FROM erased AS e)
-    )
+WHERE namespace_id = $namespace_id AND idempotency_key IN (
+    SELECT c.idempotency_key
+    FROM (
+        SELECT idempotency_key, unnest(json_transform(results, '[["JSON"]]'))[1] ->> '$' AS memory_id
+        FROM change_sets
+        WHERE namespace_id = $namespace_id
+    ) AS c
+    INNER JOIN erased AS e ON e.memory_id = c.memory_id
+)
 ORDER BY idempotency_key
 
 -- name: rename_results

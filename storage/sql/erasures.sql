@@ -26,7 +26,34 @@ WHERE namespace_id = $namespace_id AND memory_id IS NOT NULL
 ORDER BY memory_id
 
 -- name: find_merged
--- One step along the merges that hold: what a memory took in, and what took it in (R96).
+-- One step along the merges that hold: what a memory took in, and what took it in, if only its text
+-- so far (R96). A loser that was given back is in it for as long as its values are.
+WITH members AS (
+    SELECT receipt_id, unnest(list_append(json_keys(losers), canonical_id)) AS memory_id
+    FROM merge_receipts
+    WHERE namespace_id = $namespace_id
+    UNION ALL
+    SELECT receipt_id, unnest(from_json(figures -> '$.kept_from', '["VARCHAR"]'))
+    FROM merge_receipts
+    WHERE namespace_id = $namespace_id
+    UNION ALL
+    SELECT r.receipt_id, unnest(from_json(r.figures -> '$.awaiting', '["VARCHAR"]'))
+    FROM merge_receipts AS r
+    WHERE r.namespace_id = $namespace_id
+        AND r.released_at IS NULL
+        AND NOT EXISTS (
+            -- A later merge was taken back, and the text with it.
+            SELECT 1
+            FROM merge_receipts AS l
+            WHERE l.namespace_id = $namespace_id
+                AND l.canonical_id = r.canonical_id
+                AND l.position > r.position
+                AND l.released_at IS NOT NULL
+                AND (l.figures -> '$.keeps_values') IS NULL
+                AND (l.figures ->> '$.former_revision')::BIGINT <= (r.figures ->> '$.former_revision')::BIGINT
+        )
+)
+
 SELECT s.source_id AS memory_id
 FROM merge_sources AS s
 INNER JOIN incoming AS i ON i.memory_id = s.memory_id
@@ -37,12 +64,10 @@ FROM merge_sources AS s
 INNER JOIN incoming AS i ON i.memory_id = s.source_id
 WHERE s.namespace_id = $namespace_id
 UNION
-SELECT unnest(list_append(json_keys(r.losers), r.canonical_id))
-FROM merge_receipts AS r
-WHERE r.namespace_id = $namespace_id
-    AND list_has_any(
-        list_append(json_keys(r.losers), r.canonical_id), (SELECT list(i.memory_id) FROM incoming AS i)
-    )
+SELECT o.memory_id
+FROM members AS m
+INNER JOIN incoming AS i ON i.memory_id = m.memory_id
+INNER JOIN members AS o ON o.receipt_id = m.receipt_id
 ORDER BY memory_id
 
 -- name: find_refined
@@ -53,10 +78,12 @@ INNER JOIN incoming AS i ON i.memory_id = regexp_extract(e.uri, '^memtend:memory
 WHERE e.namespace_id = $namespace_id AND starts_with(e.uri, 'memtend:memory:')
 UNION
 SELECT r.candidate_id
-FROM refiner_attempts AS r
-WHERE r.namespace_id = $namespace_id
-    AND r.candidate_id IS NOT NULL
-    AND list_has_any(from_json(r.member_ids, '["VARCHAR"]'), (SELECT list(i.memory_id) FROM incoming AS i))
+FROM (
+    SELECT candidate_id, unnest(from_json(member_ids, '["VARCHAR"]')) AS member_id
+    FROM refiner_attempts
+    WHERE namespace_id = $namespace_id AND candidate_id IS NOT NULL
+) AS r
+INNER JOIN incoming AS i ON i.memory_id = r.member_id
 ORDER BY memory_id
 
 -- name: count_active
@@ -95,6 +122,9 @@ ORDER BY i.memory_id
 INSERT INTO erasure_proofs (erasure_id, namespace_id, phase, memories, removed, erased_at)
 VALUES ($erasure_id, $namespace_id, 'rows', $memories, $removed, $clock)
 
+-- name: count_erasures
+SELECT count(*) FROM erasure_proofs
+
 -- name: list_unproved
 SELECT p.erasure_id, p.namespace_id, n.namespace_key, p.memories, p.erased_at, p.proof
 FROM erasure_proofs AS p
@@ -122,15 +152,19 @@ WHERE erasure_id = $erasure_id AND phase = 'rows'
 -- name: note_failed_proof
 UPDATE erasure_proofs SET proof = $proof WHERE erasure_id = $erasure_id AND phase = 'rows'
 
--- name: read_proof
+-- name: list_proofs
+-- What these runs erased, and what they verified for runs that ended before.
 SELECT p.erasure_id, p.phase, p.memories, p.removed, p.erased_at, p.proof, p.proved_at
 FROM erasure_proofs AS p
-WHERE p.erasure_id = $erasure_id
+WHERE p.erasure_id IN (SELECT unnest($run_ids::TEXT[]))
+    OR json_extract_string(p.proof, '$.run_id') IN (SELECT unnest($run_ids::TEXT[]))
+ORDER BY p.erased_at, p.erasure_id
 
 -- name: list_named
-SELECT DISTINCT place, memory_id
+SELECT memory_id, list(DISTINCT place)
 FROM named_memories
 WHERE namespace_id = $namespace_id AND memory_id IS NOT NULL
+GROUP BY memory_id
 
 -- name: is_said_elsewhere
 -- Whether a memory that stays has the text as part of its own.

@@ -22,11 +22,11 @@ from storage.erasures import (
     end_erasure,
     find_marked,
     list_partitions,
+    list_proofs,
     list_unproved,
     make_marks,
     note_doubt,
     read_contents,
-    read_proof,
 )
 from storage.errors import PlanRefusedError
 from storage.leases import Lease, keep_lease
@@ -106,10 +106,9 @@ def perform_erase(
 
 
 def read_proofs(store: Store, run_ids: Iterable[str]) -> list[dict[str, Any]]:
-    """Read what these runs erased, each with its proof; runs that erased nothing are left out."""
+    """Read what these runs erased or went on with, each with its proof."""
     with store.read() as reader:
-        found = [read_proof(reader, run_id) for run_id in run_ids]
-    return [one for one in found if one is not None]
+        return list_proofs(reader, run_ids)
 
 
 def _select(
@@ -206,7 +205,7 @@ def _erase_bytes(work: Work, needles: Needles) -> tuple[Findings, list[Unproved]
     }
     for one in unproved:
         clock = work.request.clock()
-        proof = describe_proof(store, one, findings, figures, clock)
+        proof = describe_proof(store, one, findings, figures, work.lease.holder, clock)
         with store.write() as writer:
             work.keep(writer)
             if findings.is_clean:

@@ -139,20 +139,32 @@ def _count_remaining(store: Store, unproved: Collection[Unproved]) -> dict[str, 
     with store.read() as reader:
         for number, namespace_key in {(one.namespace_id, one.namespace_key) for one in unproved}:
             keyer, marks = Keyer(key, namespace_key), list_unproved_marks(reader, number)
-            for place, name in list_named(reader, number):
+            for name, places in list_named(reader, number):
                 if keyer.sign_id(name) in marks:
-                    remaining[place] = remaining.get(place, 0) + 1
+                    for place in places:
+                        remaining[place] = remaining.get(place, 0) + 1
     return remaining
 
 
-def describe_proof(
-    store: Store, one: Unproved, findings: Findings, figures: Mapping[str, int], clock: datetime
+def describe_proof(  # noqa: PLR0913, PLR0917 - what a proof says
+    store: Store,
+    one: Unproved,
+    findings: Findings,
+    figures: Mapping[str, int],
+    run_id: str,
+    clock: datetime,
 ) -> dict[str, Any]:
-    """Put the proof of one erasure together."""
+    """Put the proof of one erasure together.
+
+    `unsearched` counts memories whose texts the files were not searched for: only the run that took
+    them knew these, and `run_id` went on with its work.
+    """
     with store.read() as reader:
         count, digest = digest_marks(reader, one.erasure_id)
     return {
+        "run_id": run_id,
         "memories": one.memories,
+        "unsearched": 0 if one.erasure_id == run_id else one.memories,
         "fingerprints": count,
         "fingerprints_digest": digest,
         "checked_at": format_instant(clock),

@@ -43,7 +43,13 @@ def preview_health(request: JobRequest, *, jobs: Sequence[str]) -> dict[str, Any
 
 
 def _ask(request: JobRequest, policy: HealthPolicy, jobs: Sequence[str]) -> Asked:
-    return Asked(policy=policy, now=request.now, clock=request.clock(), jobs=jobs)
+    return Asked(
+        policy=policy,
+        now=request.now,
+        clock=request.clock(),
+        jobs=jobs,
+        schedules=request.schedules,
+    )
 
 
 def _keep(writer: StoreWriter, policy: HealthPolicy, snapshot: Snapshot, run_id: str) -> None:

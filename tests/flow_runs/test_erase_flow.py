@@ -41,3 +41,22 @@ def test_artifacts_that_name_it_go_with_it(store: Store, tmp_path: Path) -> None
     assert not any(TARGET in data for data in read_artifacts())
     again = run_erase(store)
     assert (again.type, again.name) == (StateType.COMPLETED, "unchanged")
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_fault_of_prefect_says_only_its_class(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, tmp_path / "in.jsonl", remember(TARGET, "the cat"))
+
+    def fail(*_: object) -> None:
+        raise ValueError(TARGET)
+
+    monkeypatch.setattr("flows.erase.remove_artifacts_of", fail)
+    state = run_erase(store)
+    assert (state.type, state.name, state.message) == (
+        StateType.FAILED,
+        "failed",
+        "internal:ValueError",
+    )

@@ -13,7 +13,7 @@ from helpers.runs import request_job, run_one
 from helpers.vectors import Json
 
 from storage import Store
-from storage.erasures import read_proof
+from storage.erasures import list_proofs
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from tasks.erasing.selection import ErasePolicy
 from tasks.health.policy import HealthPolicy
@@ -71,9 +71,9 @@ def erase(
 def proof_of(store: Store, result: RunResult) -> dict[str, Any]:
     """Read what a run erased, with its proof."""
     with store.read() as reader:
-        found = read_proof(reader, result.run_id)
-    assert found is not None
-    return found
+        found = list_proofs(reader, [result.run_id])
+    (own,) = (one for one in found if one["erasure_id"] == result.run_id)
+    return own
 
 
 def recall(store: Store, query: str, namespace: Namespace = DEFAULT_NAMESPACE) -> tuple[Hit, ...]:
@@ -93,6 +93,13 @@ def read_vectors(store: Store) -> list[Json]:
         for file in sorted((store.path / "vectors").glob("*.lance"))
         for row in database.open_table(file.stem).search().limit(None).to_arrow().to_pylist()
     ]
+
+
+def delete_vectors(store: Store, memory_id: str) -> None:
+    """Delete every row of a memory from the vector tables, and nothing else."""
+    database = lancedb.connect(store.path / "vectors")
+    for file in (store.path / "vectors").glob("*.lance"):
+        database.open_table(file.stem).delete(f"memory_id = '{memory_id}'")
 
 
 def pack(vector: Iterable[float]) -> bytes:

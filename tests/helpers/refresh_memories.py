@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from helpers.embedders import IDENTITY
+from helpers.erasures import delete_vectors
 from helpers.refresh_parts import SPACE, START, Json, Killed, StoreRepository
 
 from storage import create_store
@@ -20,7 +21,6 @@ from storage.receipts import Checkpoint
 from storage.records import read_record
 from storage.removal import remove_memories
 from storage.repository import apply_change_set
-from storage.vectors import VectorStore
 from tasks.providers.bounds import ExecutionBounds
 from tasks.refresh.settings import RefreshSettings
 from tasks.refresh.work import Owner, Work
@@ -149,7 +149,7 @@ class MemoryWorld:
     def _make_erase(self, id: str) -> None:  # noqa: A002
         with self.store.write() as writer:
             remove_memories(writer, self.target.namespace_id, [id], now=self.clock())
-        VectorStore(self.store.path).erase_memories([id])
+        delete_vectors(self.store, id)
 
     def text(self, name: str) -> str:
         """Give the text that a case calls by a name."""

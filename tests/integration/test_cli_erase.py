@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from helpers.children import start_child
 from helpers.cli import run_here
 from helpers.erasures import fill, remember
+from helpers.rows import NOW
 
 from storage import Store
 
 TEXT = "the canary sings at dawn"
+EXPIRE = "UPDATE leases SET expires_at = $at"
 
 
 @pytest.fixture
@@ -34,6 +37,17 @@ def test_plan_then_exactly_that_plan() -> None:
 
 
 @pytest.mark.usefixtures("filled")
+def test_plan_and_refusal_name_the_confirmation_and_no_command_that_needs_more() -> None:
+    shown = run_here("erase", "m1", "--dry-run")
+    assert "exactly this: --confirm plan_" in shown.out
+    assert "memtend run" not in shown.out
+    refused = run_here("erase", "m1", "--limit", "max_rows=0")
+    plan_id = shown.out.split("--confirm ")[1].split()[0]
+    assert refused.exit_code == 1
+    assert f"erase it all the same: --confirm {plan_id}" in refused.out
+
+
+@pytest.mark.usefixtures("filled")
 def test_table_tells_the_proof_and_what_is_out_of_reach() -> None:
     answer = run_here("erase", "m1")
     assert answer.exit_code == 0
@@ -43,6 +57,60 @@ def test_table_tells_the_proof_and_what_is_out_of_reach() -> None:
     assert (again.exit_code, again.run["outcome"]) == (0, "unchanged")
     refused = run_here("--json", "add", TEXT)
     assert (refused.exit_code, refused.error["reason"]) == (1, "erased")
+
+
+def test_erasure_that_goes_on_after_a_kill_says_what_it_could_not_search(filled: Store) -> None:
+    with start_child("erase_memories", filled.path, "rows", "m1") as child:
+        child.signal()
+        child.hear_all()
+    with filled.write() as writer:
+        writer.execute(EXPIRE, {"at": NOW})
+    answer = run_here("--json", "erase", "m1")
+    assert (answer.exit_code, answer.run["outcome"]) == (0, "applied")
+    (said,) = answer.value["proofs"]
+    assert (said["erasure_id"], said["phase"]) == ("run-child", "proved")
+    proof = said["proof"]
+    assert (proof["memories"], proof["unsearched"], proof["remaining"]) == (1, 1, 0)
+    assert proof["run_id"] == answer.run["run_id"]
+
+
+def test_second_erasure_after_a_kill_tells_both_apart(filled: Store) -> None:
+    with start_child("erase_memories", filled.path, "rows", "m1") as child:
+        child.signal()
+        child.hear_all()
+    with filled.write() as writer:
+        writer.execute(EXPIRE, {"at": NOW})
+    shown = run_here("erase", "m2")
+    assert shown.exit_code == 0
+    assert shown.out.count("1 memories erased, 0 rows left") == 2
+    assert shown.out.count("the texts of these 1 were not searched for in files") == 1
+
+
+def test_text_that_is_too_short_to_search_for_is_told(filled: Store, tmp_path: Path) -> None:
+    fill(filled, tmp_path / "short.jsonl", remember("m3", "tiny"))
+    shown = run_here("erase", "m3")
+    assert "0 texts and vectors searched for" in shown.out
+    assert ", 1 too short or too many for it: 0 found" in shown.out
+
+
+def test_what_is_not_proved_is_told_with_the_file_that_has_it(filled: Store) -> None:
+    stray = filled.path / "notes.txt"
+    stray.write_text(TEXT, encoding="utf-8")
+    shown = run_here("erase", "m1")
+    assert shown.exit_code == 1
+    assert "not proved, still in: notes.txt; the next erasure tries again" in shown.out
+    assert TEXT not in shown.out
+
+
+def test_erasure_that_fails_on_the_way_is_told(filled: Store) -> None:
+    (filled.path / "vectors").mkdir()
+    torn = filled.path / "vectors" / f"mv_{'0' * 16}_d2.lance"
+    torn.mkdir()
+    shown = run_here("erase", "m1")
+    assert shown.exit_code == 1
+    assert "1 memories erased, not proved: the next erasure goes on with it" in shown.out
+    torn.rmdir()
+    assert run_here("erase", "m1").exit_code == 0
 
 
 @pytest.mark.usefixtures("filled")

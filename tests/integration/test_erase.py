@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from helpers.erasures import (
     erase,
-    export,
     fill,
     proof_of,
     read_vectors,
@@ -17,7 +16,6 @@ from helpers.rows import NOW
 from helpers.runs import dump_namespace, dump_tables, plan_id_of, request_job, run_one
 
 from storage import Store
-from storage.exports import EXPORT_DIRECTORY
 from storage.invariants import check_invariants
 from storage.models import Namespace
 from storage.namespaces import find_namespace
@@ -206,16 +204,6 @@ def test_plan_that_was_made_before_leaves_it_alone_and_adds_up(
     assert (done.end.outcome, done.end.applied) == ("applied", 2)
     assert done.end.skipped == {"changed_since_plan": 1}
     assert_sound(store)
-
-
-def test_exports_name_nothing_any_more(store: Store, tmp_path: Path) -> None:
-    fill(store, tmp_path / "in.jsonl", remember("m1", "the cat"), remember("m2", "the dog"))
-    export(store)
-    assert list((store.path / EXPORT_DIRECTORY).iterdir())
-    result = erase(store, "m1")
-    assert list((store.path / EXPORT_DIRECTORY).iterdir()) == []
-    assert proof_of(store, result)["proof"]["exports_removed"]
-    assert export(store).end.outcome == "applied"
 
 
 def test_plan_lists_all_without_a_word_of_content(store: Store, tmp_path: Path) -> None:

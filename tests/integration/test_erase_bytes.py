@@ -4,6 +4,7 @@ DuckDB compresses nothing here, or a search would prove nothing (PLATFORM D52).
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lancedb
@@ -26,6 +27,7 @@ from helpers.rows import NOW
 from helpers.runs import request_job, run_one
 
 from storage import Store, engine
+from storage.erasure_files import scan_files
 from storage.vectors import VectorStore
 from tasks.policies import PrunePolicy
 
@@ -142,3 +144,20 @@ def test_bytes_in_a_file_that_nobody_owns_leave_the_proof_open(
     again = erase(plain, "m1")
     assert (again.end.outcome, again.end.figures["resumed"]) == ("applied", 1)
     assert proof_of(plain, result)["phase"] == "proved"
+
+
+def test_others_read_the_store_while_its_other_files_are_searched(store: Store) -> None:
+    large = store.path / "vectors" / "large"
+    large.parent.mkdir()
+    with large.open("wb") as file:
+        file.truncate(64 * 2**20)
+        file.seek(-len(SAVINGS), 2)
+        file.write(SAVINGS.encode())
+    reads = 0
+    with ThreadPoolExecutor(1) as pool:
+        scan = pool.submit(scan_files, store, [SAVINGS.encode()])
+        while not scan.done():
+            with store.read():
+                reads += not scan.done()
+    assert scan.result().found == {SAVINGS.encode(): ("vectors/large",)}
+    assert reads > 1

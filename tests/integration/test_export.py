@@ -15,8 +15,7 @@ from helpers.vectors import Json, copy_store
 
 from storage import Store, StoreReader
 from storage.digests import digest_record
-from storage.errors import AdmissionError, StoreBusyError
-from storage.exporting_copy import stage_beside
+from storage.errors import AdmissionError
 from storage.invariants import check_invariants
 from storage.models import DEFAULT_NAMESPACE, Namespace, Status
 from storage.namespaces import find_namespace, list_namespaces
@@ -209,31 +208,6 @@ def test_empty_store_exports_and_comes_back(store: Store, tmp_path: Path) -> Non
         assert counts(import_file(store, tmp_path / f"all.{form}", clock=NOW)) == (0, 0, 0, 0)
 
 
-def test_existing_file_stays_unless_forced(store: Store, load: Importer, tmp_path: Path) -> None:
-    load(record("a"))
-    file = tmp_path / "all.jsonl"
-    file.write_text("mine")
-    with pytest.raises(AdmissionError, match="--force"):
-        export_file(store, file)
-    assert file.read_text() == "mine"
-    assert export_file(store, file, is_forced=True).memories == 1
-    assert file.stat().st_mode & 0o777 == 0o600
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(AdmissionError, match="is a directory"):
-        export_file(store, tmp_path / "folder", is_forced=True)
-
-
-@pytest.mark.parametrize("name", ["memory.duckdb", "new.jsonl", "vectors/new.jsonl"])
-def test_nothing_is_written_into_the_store(store: Store, name: str) -> None:
-    with pytest.raises(AdmissionError, match="outside of the store"):
-        export_file(store, store.path / name, is_forced=True)
-
-
-def test_folder_of_the_file_must_exist(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(AdmissionError, match="does not exist"):
-        export_file(store, tmp_path / "none" / "all.jsonl")
-
-
 def test_writers_go_on_and_the_export_is_of_one_moment(
     store: Store, load: Importer, tmp_path: Path
 ) -> None:
@@ -248,38 +222,6 @@ def test_writers_go_on_and_the_export_is_of_one_moment(
     last = json.loads((tmp_path / "all.jsonl").read_text().splitlines()[-1])
     assert (last["id"], last["revision"], last["tags"]) == ("m1000", 1, [])
     assert dump_store(store)["default", "default", "default", "memories"][-1]["revision"] == 4
-
-
-def test_failed_export_leaves_the_old_file_and_nothing_else(
-    store: Store, load: Importer, tmp_path: Path
-) -> None:
-    load(record("a"))
-    file = tmp_path / "all.jsonl"
-    file.write_text("old")
-
-    def fail(_done: int, _total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        export_file(store, file, is_forced=True, on_progress=fail)
-    assert file.read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl", "lines.jsonl", "store"]
-
-
-def test_what_a_killed_export_left_is_removed(store: Store, load: Importer, tmp_path: Path) -> None:
-    load(record("a"))
-    left = tmp_path / ".all.jsonl.staged"
-    (left / "vectors").mkdir(parents=True)
-    (left / "memory.duckdb").write_text("half")
-    assert export_file(store, tmp_path / "all.jsonl").memories == 1
-    assert not left.exists()
-
-
-def test_two_exports_of_one_file_exclude_each_other(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "all.jsonl"
-    with stage_beside(file), pytest.raises(StoreBusyError):
-        export_file(store, file)
-    assert export_file(store, file).memories == 0
 
 
 def test_parquet_has_typed_columns(store: Store, load: Importer, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
-"""What a store knows of a memory beside its states is in the file, and can be attached again."""
+"""What a store knows of a memory beside its states is in the file, and comes back with it (C53)."""
 
 from pathlib import Path
 
 import pytest
-from helpers.edits import record_use
-from helpers.imports import Importer, edges, record
+from helpers.edits import annotate_memory, record_use
+from helpers.imports import Importer, counts, edges, record
 from helpers.rows import NOW
+from helpers.runs import dump_tables
 from helpers.vectors import Json, copy_store
 from pydantic import ValidationError
 
@@ -16,8 +17,10 @@ from storage.exporting_ledger import Ledger, attach_ledgers
 from storage.merge_sources import Sources, add_sources
 from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import find_namespace
+from tasks.exporting import export_file
+from tasks.importing import import_file
 
-DIGEST = "a" * 64
+FORMS = ("jsonl", "parquet")
 FIGURES = {
     "former_revision": 1,
     "former_uses": 0,
@@ -37,11 +40,17 @@ SELECT
 ADD_MARK = """
 INSERT INTO kept_apart BY NAME
 SELECT
-    1 AS namespace_id, 'kept' AS memory_id, 'other' AS partner_id, $digest AS content_digest,
-    $digest AS partner_digest, $at AS noted_at
+    1 AS namespace_id, 'kept' AS memory_id, 'other' AS partner_id,
+    repeat('a', 64) AS content_digest, repeat('b', 64) AS partner_digest, $at AS noted_at
 """
-ROWS = "FROM query_table($name) ORDER BY ALL"
 TABLES = ("access_events", "merge_sources", "merge_receipts", "kept_apart")
+ALL_TABLES = ("memories", "revisions", "evidence", "relations", *TABLES)
+COLUMNS = """
+SELECT column_name
+FROM information_schema.columns
+WHERE table_name = 'memories'
+ORDER BY ordinal_position
+"""
 
 
 @pytest.fixture
@@ -51,9 +60,10 @@ def merged(store: Store, tmp_path: Path) -> Store:
     with store.write() as writer:
         for name in ("e2", "e1"):
             record_use(writer, 1, "kept", event_id=name, at=NOW)
+        annotate_memory(writer, 1, "other", pinned=True, at=NOW)
         add_sources(writer, 1, [Sources("kept", 2, ("lost", "older"), '{"key":{"from":"lost"}}')])
         writer.execute(ADD_RECEIPT, {"figures": encode_json(FIGURES), "at": NOW})
-        writer.execute(ADD_MARK, {"digest": DIGEST, "at": NOW})
+        writer.execute(ADD_MARK, {"at": NOW})
     return store
 
 
@@ -73,8 +83,17 @@ def read_ledgers(store: Store) -> dict[str, Json]:
 
 
 def dump(store: Store) -> dict[str, list[tuple[object, ...]]]:
+    tables = dump_tables(store)
+    return {name: tables[name] for name in TABLES}
+
+
+def dump_all(store: Store) -> dict[str, list[tuple[object, ...]]]:
+    """Dump every table about memories; the numbers of texts are each store's own."""
+    tables = dump_tables(store)
     with store.read() as reader:
-        return {name: reader.rows(ROWS, {"name": name}) for name in TABLES}
+        number = [name for (name,) in reader.rows(COLUMNS)].index("text_number")
+    tables["memories"] = [row[:number] + row[number + 1 :] for row in tables["memories"]]
+    return {name: tables[name] for name in ALL_TABLES}
 
 
 def attach(store: Store, ledgers: dict[str, Json]) -> None:
@@ -158,3 +177,41 @@ def test_ledger_that_no_export_writes_is_refused(merged: Store, name: str, chang
     ledger[name][0] |= change
     with pytest.raises(ValidationError):
         Ledger.model_validate(ledger)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[f"C53-{form}" for form in FORMS])
+def test_all_rows_about_memories_come_back(merged: Store, tmp_path: Path, form: str) -> None:
+    export_file(merged, tmp_path / f"all.{form}")
+    other = copy_store(tmp_path / "other")
+    report = import_file(other, tmp_path / f"all.{form}", is_strict=True, clock=NOW)
+    assert counts(report) == (3, 0, 0, 0)
+    assert dump_all(other) == dump_all(merged)
+    again = import_file(other, tmp_path / f"all.{form}", is_strict=True, clock=NOW)
+    assert counts(again) == (0, 3, 0, 0)
+    assert dump_all(other) == dump_all(merged)
+
+
+def test_source_that_is_imported_again_is_unchanged_after_the_move(
+    merged: Store, tmp_path: Path
+) -> None:
+    """The digest of what the source said travels, so a nightly import goes on as before."""
+    export_file(merged, tmp_path / "all")
+    other = copy_store(tmp_path / "other")
+    import_file(other, tmp_path / "all", clock=NOW)
+    assert counts(import_file(other, tmp_path / "lines", clock=NOW)) == (0, 3, 0, 0)
+
+
+def test_memory_that_is_known_keeps_its_own_ledger(merged: Store, tmp_path: Path) -> None:
+    export_file(merged, tmp_path / "all")
+    with merged.write() as writer:
+        writer.execute("DELETE FROM merge_sources")
+    before = dump_all(merged)
+    assert counts(import_file(merged, tmp_path / "all", clock=NOW)) == (0, 3, 0, 0)
+    assert dump_all(merged) == before
+
+
+def test_bad_ledger_is_rejected_with_its_memory(store: Store, tmp_path: Path) -> None:
+    lines = [record("a", ledger={"origin_digest": "x"}), record("b", ledger=[]), record("c")]
+    report = Importer(store, tmp_path / "lines", NOW)(*lines)
+    assert counts(report) == (1, 0, 0, 2)
+    assert [fault.record for fault in report.rejects] == [1, 2]

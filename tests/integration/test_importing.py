@@ -104,7 +104,10 @@ def test_known_id_with_other_content_is_rejected_and_left_alone(
     before = dump_tables(store)
     report = load(record(content="other"), record("m2"))
     assert counts(report) == (1, 0, 0, 1)
-    assert report.rejects == [Reject(1, "id", "memory_already_exists")]
+    (reject,) = report.rejects
+    assert (reject.record, reject.field) == (1, "id")
+    assert reject.reason.startswith("memory_already_exists: 'm1' is not the same in the store")
+    assert "another id" in reject.reason
     assert {name: row["content"] for name, row in read(store).items()} == {
         "m1": "memory m1",
         "m2": "memory m2",
@@ -156,6 +159,13 @@ def test_tombstone_of_the_source_is_a_tombstone(store: Store, load: Importer) ->
     assert read(store)["m1"]["status"] == "tombstoned"
     assert counts(load(gone)) == (0, 1, 0, 0)
     assert counts(load(gone | {"content": "other"})) == (0, 0, 1, 0)
+
+
+def test_record_that_contradicts_an_earlier_one_names_it(load: Importer) -> None:
+    (reject,) = load(record(), record(content="other")).rejects
+    assert reject == Reject(
+        2, "id", "memory_already_exists: 'm1' says something else in record 1, which goes first"
+    )
 
 
 @pytest.mark.parametrize(

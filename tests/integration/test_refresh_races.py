@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.children import Child
+from helpers.erasures import delete_vectors
 from helpers.refresh_processes import (
     ENDED,
     TTL_S,
@@ -171,11 +172,11 @@ def test_pointer_and_phase_refuse_a_stale_run_even_under_its_lease(
 
 
 def test_run_that_lost_its_lease_takes_nothing_back(world: ProcessWorld) -> None:
-    vectors, adopted = VectorStore(world.store.path), []
+    adopted = []
 
     def then() -> None:
         take_over(world, is_changed=False)
-        vectors.erase_memories(["m3"])
+        delete_vectors(world.store, "m3")
         adopted.append(world.read_pointer())
 
     assert overtake(world, "before_verify", then) == "lease_lost"
@@ -218,6 +219,7 @@ def list_rows(world: ProcessWorld) -> set[str]:
     return set(vectors.list_publications(table, before=now))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "code"),
     [("embedding", "lease_lost"), ("adding", "publication_lost"), ("after_stage", "lease_lost")],
