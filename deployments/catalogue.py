@@ -1,6 +1,7 @@
-"""Every deployment as data: a row is a job, its flow, its schedule and what it does by default.
+"""Every deployment as data: a row is a job, its flow and what it does by default.
 
-Adding a job is one row here, one in `prefect.yaml`, and its flow file. Jobs that remove memories
+Adding a job is one row here, one in `prefect.yaml`, its flow file, and its cron in
+`tasks/schedules.py`, which MEMTEND_SCHEDULES can replace. Jobs that remove memories
 are guarded: their schedules only plan until MEMTEND_SCHEDULED_MODE=apply, and a plan over the
 limits waits for a person.
 
@@ -11,9 +12,11 @@ health stay on: they look after the hours in between, and find nothing to do aft
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from prefect import Flow
@@ -24,13 +27,15 @@ from prefect.client.schemas.objects import (
     ConcurrencyLimitStrategy,
     State,
 )
-from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
 
 from storage.runs import Mode
+from tasks.rules.slots import Interval
+from tasks.schedules import SHIPPED, SWITCHED_OFF, Timing, begins_on, list_timings
 
 TAG = "memtend"
 # A second run of a deployment is cancelled, not queued: after a pause one run catches up (P33).
@@ -39,19 +44,23 @@ LIMIT = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrat
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One deployment; `cron` is UTC, None: no schedule.
-
-    `is_switched_on`: how the schedule begins; from then on it is as the operator leaves it.
-    `is_alone`: no two runs of the deployment at once.
-    """
+    """One deployment; `is_alone`: no two runs of it at once."""
 
     job: str
     entrypoint: str
-    cron: str | None = None
     mode: Mode | None = None
     is_guarded: bool = False
-    is_switched_on: bool = True
     is_alone: bool = True
+
+    @property
+    def cron(self) -> str | None:
+        """The shipped schedule (UTC); None: it has none."""
+        return SHIPPED.get(self.job)
+
+    @property
+    def is_switched_on(self) -> bool:
+        """How the shipped schedule begins; from then on it is as the operator leaves it."""
+        return self.cron is not None and self.job not in SWITCHED_OFF
 
     @property
     def slug(self) -> str:
@@ -59,32 +68,22 @@ class Row:
         return f"memtend-{self.job}"
 
 
-def _guarded(
-    job: str, cron: str | None, *, is_switched_on: bool = False, is_alone: bool = True
-) -> Row:
-    return Row(
-        job,
-        f"flows.{job}:{job}",
-        cron,
-        "plan",
-        is_guarded=True,
-        is_switched_on=is_switched_on,
-        is_alone=is_alone,
-    )
+def _guarded(job: str, *, is_alone: bool = True) -> Row:
+    return Row(job, f"flows.{job}:{job}", "plan", is_guarded=True, is_alone=is_alone)
 
 
 CATALOGUE = (
-    _guarded("maintain", "30 1 * * *", is_switched_on=True),
-    _guarded("maintain_fleet", "30 1 * * *"),
-    _guarded("maintain_store", None, is_alone=False),
-    _guarded("sweep", "10 2 * * *"),
-    _guarded("prune", "40 2 * * *"),
-    _guarded("consolidate", "0 3 * * *"),
-    Row("refresh", "flows.refresh:refresh", "20 * * * *", "apply"),
-    Row("janitor", "flows.janitor:janitor", "50 3 * * *", "apply"),
-    Row("health", "flows.health:health", "5,35 * * * *", "apply"),
-    Row("restore", "flows.restore:restore", None, "plan"),
-    Row("erase", "flows.erase:erase", None, "plan"),
+    _guarded("maintain"),
+    _guarded("maintain_fleet"),
+    _guarded("maintain_store", is_alone=False),
+    _guarded("sweep"),
+    _guarded("prune"),
+    _guarded("consolidate"),
+    Row("refresh", "flows.refresh:refresh", "apply"),
+    Row("janitor", "flows.janitor:janitor", "apply"),
+    Row("health", "flows.health:health", "apply"),
+    Row("restore", "flows.restore:restore", "plan"),
+    Row("erase", "flows.erase:erase", "plan"),
 )
 
 
@@ -107,23 +106,31 @@ def choose_scheduled(row: Row, scheduled_mode: Mode) -> dict[str, Any]:
     return {"trigger": "schedule", **guarded}
 
 
-def build_deployments(name: str, scheduled_mode: Mode) -> list[RunnerDeployment]:
+def build_deployments(
+    name: str, scheduled_mode: Mode, chosen: Mapping[str, Timing] = MappingProxyType({})
+) -> list[RunnerDeployment]:
     """Build the deployments of all rows under one name.
 
     Args:
         name: Of each deployment; the flow tells the job.
         scheduled_mode: What the schedules of guarded jobs do.
+        chosen: Schedules other than the shipped ones, by job.
     """
-    return [_build(row, name, scheduled_mode) for row in CATALOGUE]
+    timings = list_timings(chosen)
+    return [_build(row, name, scheduled_mode, timings.get(row.job)) for row in CATALOGUE]
 
 
-def switch_off_new(client: SyncPrefectClient, deployments: Sequence[RunnerDeployment]) -> None:
+def switch_off_new(
+    client: SyncPrefectClient,
+    deployments: Sequence[RunnerDeployment],
+    chosen: Mapping[str, Timing],
+) -> None:
     """Let schedules begin switched off that are to, unless the server has them already.
 
     What the server has stays as the operator left it: a schedule that says nothing about being on
     or off does not change that.
     """
-    off = {row.slug for row in CATALOGUE if not row.is_switched_on}
+    off = {row.slug for row in CATALOGUE if not begins_on(row.job, chosen)}
     for one in deployments:
         if not one.schedules:
             continue
@@ -155,17 +162,17 @@ def list_switches(client: SyncPrefectClient, name: str) -> dict[str, bool]:
     return switches
 
 
-def _build(row: Row, name: str, scheduled_mode: Mode) -> RunnerDeployment:
+def _build(row: Row, name: str, scheduled_mode: Mode, timing: Timing | None) -> RunnerDeployment:
     flow = load_flow(row)
     # Without `active` the server keeps what an operator switched off (P30).
     schedules = [
         DeploymentScheduleCreate(
-            schedule=CronSchedule(cron=cron, timezone="UTC"),
+            schedule=_schedule(one),
             slug=row.slug,
             parameters=choose_scheduled(row, scheduled_mode),
         )
-        for cron in (row.cron,)
-        if cron is not None
+        for one in (timing,)
+        if one is not None
     ]
     return RunnerDeployment.from_flow(
         flow,
@@ -178,6 +185,13 @@ def _build(row: Row, name: str, scheduled_mode: Mode) -> RunnerDeployment:
         description=(inspect.getdoc(flow.fn) or "").partition("\n\nArgs:")[0],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+
+
+def _schedule(timing: Timing) -> CronSchedule | IntervalSchedule:
+    if isinstance(timing, Interval):
+        interval = timedelta(seconds=timing.interval_s)
+        return IntervalSchedule(interval=interval, anchor_date=timing.anchor, timezone="UTC")
+    return CronSchedule(cron=timing.cron, timezone=timing.zone)
 
 
 def _dump_defaults(flow: Flow[..., State]) -> dict[str, Any]:

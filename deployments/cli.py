@@ -28,7 +28,6 @@ from deployments.console import Output
 from deployments.desk import EXIT_BUSY, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Desk, Now, Where
 from deployments.options import parse_choice, parse_metadata, parse_moment, parse_selector
 from deployments.render_health import render_health
-from deployments.schedules import list_schedules
 from flows.edge import read_clock
 from storage import Store, create_store
 from storage.errors import AdmissionError, LeaseHeldError, StoreBusyError
@@ -36,6 +35,7 @@ from storage.settings import Settings
 from tasks.feedback import SIGNALS, apply_feedback
 from tasks.importing import FORMATS, import_file
 from tasks.report import describe_error
+from tasks.schedules import list_schedules
 from tasks.status import show_status
 from tasks.writing import add_memory
 
@@ -150,7 +150,8 @@ def status(ctx: typer.Context, namespace: Where = None, now: Now = None) -> int:
     clock = read_clock()
     at, owner = parse_moment(now, clock), parse_selector(namespace)
     store = Store(desk.settings.store.absolute(), lock_wait_s=desk.settings.lock_wait_s)
-    value = show_status(store, now=at, clock=clock, namespace=owner, schedules=list_schedules())
+    schedules = list_schedules(desk.settings.schedules)
+    value = show_status(store, now=at, clock=clock, namespace=owner, schedules=schedules)
     desk.output.emit(value, lambda console: render_health(console, value))
     return EXIT_DONE
 

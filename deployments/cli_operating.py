@@ -16,6 +16,7 @@ from tasks.control import close_store, pause, resume
 from tasks.doctor import Check, examine, repair
 from tasks.doctor_store import StoreDoctor
 from tasks.jobs import find_any_job
+from tasks.maintaining import MAINTAIN
 
 operating_app = typer.Typer()
 
@@ -81,8 +82,8 @@ def doctor(
 
 
 def _check_job(job: str | None) -> None:
-    if job is not None:
-        find_any_job(job)
+    if job not in {None, MAINTAIN}:
+        find_any_job(str(job))
 
 
 def _list_checks(store: Store) -> list[tuple[str, Check]]:

@@ -19,6 +19,7 @@ from tasks.limits import SafetyLimits
 from tasks.maintaining import parse_any_policy
 from tasks.report import RunResult, find_worst
 from tasks.requests import JobRequest
+from tasks.schedules import list_schedules
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_BUSY = 0, 1, 2, 3
 _EXITS = {
@@ -75,6 +76,7 @@ class Desk:
             confirm_plan_id=confirm_plan_id,
             lock_wait_s=self.settings.lock_wait_s,
             lease_ttl_s=self.settings.lease_ttl_s,
+            schedules=list_schedules(self.settings.schedules),
             embedder=choose_embedder(self.settings.embedder),
             refiner=choose_refiner(self.settings.refiner),
         )

@@ -4,11 +4,13 @@ The server is the second line: the leases in the store decide what may run. But 
 stays Pending or Running keeps the slot of its deployment, and then no later one starts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -30,6 +32,7 @@ from storage.runs import FlowRunTrace, trace_flow_runs
 from tasks.doctor import Check, Finding, list_found
 from tasks.requests import Clock
 
+T = TypeVar("T")
 _TAG = "memtend"
 # Longer than a start, a busy store and the steps between two runs take together.
 _GRACE = timedelta(minutes=15)
@@ -132,15 +135,24 @@ def _list_active(client: SyncPrefectClient) -> list[FlowRun]:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ACTIVE)),
         tags=FlowRunFilterTags(all_=[_TAG]),
     )
-    return client.read_flow_runs(flow_run_filter=wanted, limit=_PAGE)
+    return _read_all(partial(client.read_flow_runs, flow_run_filter=wanted))
+
+
+def _read_all(read: Callable[..., list[T]]) -> list[T]:
+    found: list[T] = []
+    while True:
+        page = read(limit=_PAGE, offset=len(found))
+        found += page
+        if len(page) < _PAGE:
+            return found
 
 
 def _list_orphans(client: SyncPrefectClient) -> Iterator[tuple[str, int]]:
     """Yield the limit of each deployment with too many slots taken, and how many really are."""
-    active = _list_active(client)
+    active = Counter(run.deployment_id for run in _list_active(client))
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[_TAG]))
-    for deployment in client.read_deployments(deployment_filter=ours, limit=_PAGE):
+    for deployment in _read_all(partial(client.read_deployments, deployment_filter=ours)):
         limit = deployment.global_concurrency_limit
-        taken = sum(run.deployment_id == deployment.id for run in active)
+        taken = active[deployment.id]
         if limit is not None and limit.active_slots > taken:
             yield limit.name, taken

@@ -18,15 +18,16 @@ from tasks.maintaining import (
     EVERYWHERE,
     MAINTAIN,
     Step,
-    attempt_job,
+    attempt_jobs,
     describe_step,
     judge_results,
     list_results,
     plan_maintain,
     run_maintain,
+    tell_all,
 )
 from tasks.report import RunResult, describe_result
-from tasks.requests import JobRequest
+from tasks.requests import JobRequest, OnBatch
 
 
 def plan_steps(desk: Desk, request: JobRequest, *, shown: int) -> int:
@@ -90,9 +91,9 @@ def _check_without_plan(request: JobRequest) -> None:
 
 
 def _run(desk: Desk, request: JobRequest) -> list[Step]:
-    def run_step(step: JobRequest) -> list[RunResult]:
-        with desk.output.counting(step.job) as count:
-            return attempt_job(step, on_batch=count)
+    def run_step(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        with desk.output.counting(requests[0].job) as count:
+            return attempt_jobs(requests, tell_all(count, keep))
 
     return run_maintain(request, run_step)
 

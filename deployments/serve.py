@@ -16,6 +16,7 @@ from deployments.automations import list_automations, register_automations
 from deployments.catalogue import build_deployments, list_switches, switch_off_new
 from storage.errors import StorageError
 from storage.settings import Settings
+from tasks.schedules import read_timings
 
 RUNS_AT_ONCE = 2
 _WATCH_S = 1.0
@@ -42,9 +43,10 @@ def serve_deployments(
             the server.
     """
     runner = Runner(name="memtend", limit=RUNS_AT_ONCE)
-    deployments = build_deployments(name, settings.scheduled_mode)
+    chosen = read_timings(settings.schedules)
+    deployments = build_deployments(name, settings.scheduled_mode, chosen)
     with get_client(sync_client=True) as client:
-        switch_off_new(client, deployments)
+        switch_off_new(client, deployments, chosen)
         for deployment in deployments:
             runner.add_deployment(deployment)
         register_automations(client, list_automations(settings.approval_timeout_s))

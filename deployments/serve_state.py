@@ -52,6 +52,8 @@ class ServeState:
         if not _try_lock(descriptor):
             os.close(descriptor)
             raise BlockingIOError
+        # It names the server before: its pid may be anybody's by now.
+        (self.folder / _SERVER_FILE).unlink(missing_ok=True)
         return descriptor
 
     def note_server(self, server: KnownServer) -> None:

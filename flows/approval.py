@@ -6,11 +6,12 @@ from the top, reads what it did before, and asks again under the same key, which
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from storage.errors import PlanRefusedError
 from storage.models import format_namespace
@@ -47,18 +48,19 @@ def settle_refused(
     Returns:
         The results, with those of approved plans in the place of their refusals.
     """
-    return [_settle(result, timeout_s, apply) if _waits(result) else result for result in results]
+    return [
+        _settle(result, timeout_s, apply) if is_waiting(result) else result for result in results
+    ]
 
 
-def _waits(result: RunResult) -> bool:
+def is_waiting(result: RunResult) -> bool:
+    """Tell whether a run made a plan over a limit, which a person may decide about."""
     return result.end.code == PlanRefusedError.code and result.end.plan_id is not None
 
 
 def _settle(refused: RunResult, timeout_s: int, apply: Apply) -> RunResult:
     plan_id = str(refused.end.plan_id)
-    form = Decision.with_initial_data(description=_describe(refused))
-    key = plan_id.replace("_", "-")  # Prefect refuses anything but letters, digits and dashes
-    answer = suspend_flow_run(wait_for_input=form, timeout=timeout_s + _MARGIN_S, key=key)
+    answer = _ask(refused, plan_id, timeout_s + _MARGIN_S)
     said = answer.model_dump(include={"decision", "approver", "note"})
     record_decision(refused.job, plan_id, **said)
     if answer.decision == "reject":
@@ -70,6 +72,15 @@ def _settle(refused: RunResult, timeout_s: int, apply: Apply) -> RunResult:
         time.sleep(pause_s)
         result = apply(refused)
     return result
+
+
+def _ask(refused: RunResult, plan_id: str, timeout_s: int) -> Decision:
+    form = Decision.with_initial_data(description=_describe(refused))
+    key = plan_id.replace("_", "-")  # Prefect refuses anything but letters, digits and dashes
+    while True:
+        with suppress(ValidationError):  # an earlier try of this run asked, and nobody answered
+            return suspend_flow_run(wait_for_input=form, timeout=timeout_s, key=key)
+        key += "-again"
 
 
 def _describe(refused: RunResult) -> str:

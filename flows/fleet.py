@@ -1,10 +1,10 @@
 """Spread the upkeep of a fleet over the workers there are: one run of maintain_store a store.
 
 The server gives each run to one worker, and refuses a second one for the same store of the same
-fleet's run, so every store is maintained once. The fleet's run takes a place itself while it waits.
+try of the fleet's run, so every store is maintained once. The fleet's run takes a place itself
+while it waits.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from prefect.deployments import run_deployment
 from prefect.runtime import deployment, flow_run
 
 from flows.driver import end_early, name_run, read_scheduled
+from flows.edge import read_settings
 from flows.selector import Approval
 from storage.errors import AdmissionError
 from storage.instants import format_instant, to_utc
 from storage.runs import Mode, Outcome, Trigger
-from storage.settings import Settings
-from tasks.artifacts import report_stores
+from tasks.artifacts import publish, report_stores
 from tasks.fleet import FleetStore, read_fleet
 from tasks.limits import SafetyLimits
 from tasks.maintaining import MaintainPolicy
@@ -87,7 +87,7 @@ def _check_deployed() -> None:
 def _find_file(form: FleetForm) -> Path:
     if form.fleet:
         return Path(form.fleet)
-    file = Settings.from_env(os.environ).fleet
+    file = read_settings().fleet
     if file is None:
         raise AdmissionError("fleet", "name a file, or set MEMTEND_FLEET")
     return file
@@ -101,7 +101,7 @@ def _order(form: FleetForm, store: FleetStore, number: int, *, is_linked: bool) 
             timeout=0,
             # A link is a task run of the fleet's flow run, and those are few.
             as_subflow=is_linked,
-            idempotency_key=f"{flow_run.id}-{number}",
+            idempotency_key=f"{flow_run.id}-{flow_run.run_count}-{number}",
         )
     except Exception as error:  # noqa: BLE001 - one store says nothing about the others
         return _Ordered(store, error=str(describe_error(error)["message"]))
@@ -163,7 +163,7 @@ def _report(ordered: Sequence[_Ordered], found: dict[UUID, FlowRun]) -> State:
         told = {"outcome": outcome, "state": said, "run": name}
         rows.append({"store": one.store.describe(), **told})
     worst = min(outcomes, key=WORST_FIRST.index)
-    report_stores("maintain_fleet", worst, rows)
+    publish(report_stores, "maintain_fleet", worst, rows)
     return make_state(worst, "; ".join(f"{row['store']} {row['outcome']}" for row in rows))
 
 

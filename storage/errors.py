@@ -112,7 +112,7 @@ class LeaseHeldError(StorageError):
     def __init__(self, *, job: str, reason: str, held_by: str, until: str) -> None:
         """Name the job at work and how long its lease lasts if it is not prolonged."""
         super().__init__(
-            f"{job}: a {held_by} run works on this namespace (its lease lasts until {until})",
+            f"{job}: a run of {held_by} works on this namespace (its lease lasts until {until})",
             reason=reason,
             held_by=held_by,
             until=until,

@@ -13,6 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage.errors import StorageError
+
 EXPORT_DIRECTORY = "exports"
 _SUFFIX = ".parquet"
 _UNFINISHED = ".unfinished"
@@ -34,13 +36,20 @@ def write_exports(
         run_id: Who writes; another writer's unfinished files are taken away from it.
 
     Raises:
-        FileNotFoundError: Another run has begun to export and took over.
+        StorageError: The disk takes no more, or somebody took an unfinished file away: another run
+            that exports, or an erasure.
     """
-    folder = store_path / EXPORT_DIRECTORY
-    folder.mkdir(mode=0o700, exist_ok=True)
-    remove_unfinished(store_path)
-    sizes = {name: _replace(name_export(store_path, name), table, run_id) for name, table in tables}
-    _sync(folder)
+    try:
+        folder = store_path / EXPORT_DIRECTORY
+        folder.mkdir(mode=0o700, exist_ok=True)
+        remove_unfinished(store_path)
+        sizes = {
+            name: _replace(name_export(store_path, name), table, run_id) for name, table in tables
+        }
+        _sync(folder)
+    except OSError as error:
+        message = f"the exports could not be written: {error.strerror or type(error).__name__}"
+        raise StorageError(message) from None
     return sizes
 
 

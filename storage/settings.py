@@ -38,6 +38,9 @@ class Settings(BaseModel):
         default="plan",
         description="What scheduled runs of prune, sweep and consolidate do; apply: really remove",
     )
+    schedules: str | None = Field(
+        default=None, description="JSON: when jobs run by themselves, other than as shipped"
+    )
     approval_timeout_s: int = Field(
         default=86_400,
         ge=10,

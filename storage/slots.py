@@ -3,6 +3,7 @@
 Only facts; whether the run is needed is decided elsewhere. Source: spec/maintenance.md R5, R6.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from storage.gateway import StoreReader, StoreWriter
@@ -28,6 +29,11 @@ def activate_job(
     if writer.execute(_SQL["set_activation"], params) == 0:
         writer.execute(_SQL["insert_activation"], params)
     return clock
+
+
+def end_activations(writer: StoreWriter, *, keep: Sequence[str]) -> int:
+    """Forget the activations of all jobs but some; count them."""
+    return writer.execute(_SQL["end_activations"], {"jobs": list(keep)})
 
 
 def read_activation(

@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import ParamSpec
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -26,6 +27,7 @@ from tasks.maintaining import Step, describe_step, judge_results, list_results, 
 from tasks.report import RunResult, find_worst, write_summary
 from tasks.requests import JobRequest
 
+P = ParamSpec("P")
 MAX_ROWS = 200  # PLATFORM P12
 LONG_ROWS = 1_000  # a plan of less is applied before anybody looks
 _FACTS = ("id", "reason", "action", "outcome", "expected_revision")
@@ -58,6 +60,14 @@ class ProgressArtifact:
             self._artifact_id = UUID(str(create_progress_artifact(percent, key=self._key)))
         else:
             update_progress_artifact(self._artifact_id, percent)
+
+
+def publish(report: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Report what became of a run; what Prefect does not take changes nothing of it (R38)."""
+    try:
+        report(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - the rows in the store tell all the same
+        _logger().warning("metrics_not_stored: %s", type(error).__name__)
 
 
 def report_results(request: JobRequest, results: Sequence[RunResult]) -> None:

@@ -4,7 +4,6 @@ Source: spec/maintenance.md R40-R44.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from storage import Store
@@ -93,29 +92,16 @@ def read_control(store: Store, *, clock: Clock, cancelled: int = 0) -> ControlSt
         return ControlState(read_phase(reader), list_paused(reader), len(live), cancelled)
 
 
-def reopen_store(store: Store, *, clock: Clock) -> bool:
-    """Open a closed store again; a pause stays. False: it was open."""
-    with store.write() as writer:
-        return set_running(writer, clock=clock())
-
-
-def close_store(
-    store: Store,
-    *,
-    timeout_s: float,
-    clock: Clock,
-    abort: Callable[[str], None] = lambda _run_id: None,
-) -> CloseReport:
+def close_store(store: Store, *, timeout_s: float, clock: Clock) -> CloseReport:
     """Let no run start, ask those at work to end, and wait for them: one deadline for all.
 
-    Closing again gives the first report, until the store is opened again.
+    Closing again gives the first report, until the store is opened again. A run that still holds
+    its lease at the deadline works in a process of its own and ends when it next looks.
 
     Args:
         store: The store.
         timeout_s: Longest wait, over 0 and at most 30 seconds.
         clock: Wall time.
-        abort: Called with the run that still holds a lease at the deadline, to end its process if
-            it is the caller's; others run into their lost lease.
 
     Raises:
         AdmissionError: The timeout is out of bounds.
@@ -129,19 +115,13 @@ def close_store(
         set_closing(writer, clock=started)
         request_cancel(writer, clock=started)
         asked = list_held(writer)
-    report = _wait(store, asked, timeout_s, clock, abort)
+    report = _wait(store, asked, timeout_s, clock)
     with store.write() as writer:
         set_closed(writer, asdict(report), clock=clock())
     return report
 
 
-def _wait(
-    store: Store,
-    asked: list[HeldLease],
-    timeout_s: float,
-    clock: Clock,
-    abort: Callable[[str], None],
-) -> CloseReport:
+def _wait(store: Store, asked: list[HeldLease], timeout_s: float, clock: Clock) -> CloseReport:
     started, waiting, dead = clock(), asked, 0
     while True:
         now = clock()
@@ -152,8 +132,6 @@ def _wait(
         if not waiting or (now - started).total_seconds() >= timeout_s:
             break
         time.sleep(_POLL_S)
-    for held in waiting:
-        abort(held.holder)
     return CloseReport(len(asked) - len(waiting) - dead, len(waiting), dead)
 
 

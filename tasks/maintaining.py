@@ -1,24 +1,29 @@
 """maintain: the upkeep of a store in one go: sweep, prune, consolidate, refresh, health.
 
 Each step is a run of its own job under its own lease, and a step that fails does not stop the next
-one. Source: spec/maintenance.md R9, R23; DESIGN 10.24.
+one. maintain has a lease and a row, too, so that no two of it interleave and a missed slot is
+judged once. Source: spec/maintenance.md 3.2, R9, R23; DESIGN 10.24.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import Field, ValidationError
 
-from storage.errors import AdmissionError
+from storage.errors import AdmissionError, MaintenanceError
 from storage.models import Namespace
-from storage.runs import Outcome
+from storage.runs import Outcome, RunEnd
 from tasks.health.policy import HealthPolicy
 from tasks.inline import Call, call_directly, preview_job, run_job
 from tasks.jobs import DIRECT_JOBS, find_any_job, parse_policy
+from tasks.maintain_run import MaintainRun
 from tasks.policies import ConsolidatePolicy, Policy, PrunePolicy, RefreshPolicy, SweepPolicy
 from tasks.report import WORST_FIRST, RunResult, describe_error, end_with_error, find_worst
 from tasks.requests import JobRequest, OnBatch
+from tasks.stages import find_targets
 
 MAINTAIN = "maintain"
 STEPS = ("sweep", "prune", "consolidate", "refresh", "health")
@@ -28,7 +33,8 @@ GUARDED = frozenset({"sweep", "prune", "consolidate"})
 # Stands for the namespaces of a run that stopped before it had found any.
 EVERYWHERE = Namespace(tenant="*", principal="*", scope="*")
 
-RunStep = Callable[[JobRequest], list[RunResult]]
+# Runs a step on each of its requests and reports each batch; it raises nothing.
+RunStep = Callable[[Sequence[JobRequest], OnBatch], list[RunResult]]
 
 
 class MaintainPolicy(Policy):
@@ -91,23 +97,100 @@ def attempt_job(
         return [_end_unstarted(request, error)]
 
 
-def run_maintain(request: JobRequest, run_step: RunStep = attempt_job) -> list[Step]:
-    """Run the steps one after the other, whatever becomes of each.
+def attempt_jobs(
+    requests: Iterable[JobRequest], on_batch: OnBatch, *, call: Call = call_directly
+) -> list[RunResult]:
+    """Run each request, whatever becomes of the others."""
+    return [result for one in requests for result in attempt_job(one, call=call, on_batch=on_batch)]
 
-    Once a step has not been missed, the later ones that are not guarded look at no slot: what was
-    refreshed before the sweep is not what is to be served after it.
+
+def tell_all(*told: OnBatch) -> OnBatch:
+    """Report each batch to several."""
+
+    def tell(count: int) -> None:
+        for one in told:
+            one(count)
+
+    return tell
+
+
+def run_maintain(request: JobRequest, run_step: RunStep = attempt_jobs) -> list[Step]:
+    """Run the steps one after the other, whatever becomes of each.
 
     Args:
         request: What to do; its mode is that of the guarded steps, its policy a MaintainPolicy.
-        run_step: Runs the request of one step; it raises nothing.
+        run_step: Runs the requests of one step.
+
+    Returns:
+        The steps; with a first one named maintain for the namespaces that were not to be had, and
+        a last one for what ended the run before its last step.
     """
+    try:
+        request, targets = find_targets(request)
+    except Exception as error:  # noqa: BLE001 - every error becomes an outcome
+        return [Step(MAINTAIN, [_end_unstarted(request, error)])]
+    run = MaintainRun(request)
     steps: list[Step] = []
-    for job in STEPS:
-        step = find_step(request, job)
-        if job not in GUARDED and any(one.outcome != "skipped_missed" for one in steps):
-            step = replace(step, slot=None)
-        steps.append(Step(job, run_step(step)))
+    try:
+        run.begin(targets)
+        if run.skipped:
+            steps.append(Step(MAINTAIN, run.skipped))
+        if run.namespaces:
+            _run_steps(request, run, run_step, steps)
+    except MaintenanceError as error:
+        ended = run.finish(_end_all(run.namespaces, list_results(steps), error))
+        said = describe_error(error)
+        return [*steps, Step(MAINTAIN, [replace(one, error=said) for one in ended])]
+    except BaseException as error:
+        run.finish(_end_all(run.namespaces, list_results(steps), error))
+        raise
+    run.finish(_end_all(run.namespaces, list_results(steps)))
     return steps
+
+
+def record_settled(request: JobRequest, results: Sequence[RunResult]) -> None:
+    """Note in a row of maintain what became of its plans that a person decided about."""
+    request, targets = find_targets(replace(request, trigger="manual", slot=None))
+    run, settled = MaintainRun(request), {one.namespace for one in results}
+    run.begin([one for one in targets if one.namespace in settled])
+    run.finish(_end_all(run.namespaces, results))
+
+
+def _run_steps(request: JobRequest, run: MaintainRun, run_step: RunStep, steps: list[Step]) -> None:
+    def keep(_count: int) -> None:
+        if run.is_due():
+            # What a lost lease means is decided between two steps: each step has its own.
+            with suppress(MaintenanceError):
+                run.keep()
+
+    for job in STEPS:
+        run.keep()
+        steps.append(Step(job, run_step(run.narrow(find_step(request, job)), keep)))
+
+
+def _end_all(
+    namespaces: Iterable[Namespace],
+    results: Sequence[RunResult],
+    error: BaseException | None = None,
+) -> dict[Namespace, RunEnd]:
+    """Say how maintain ended in each namespace; what ended it early counts everywhere."""
+    by_namespace: dict[Namespace, list[RunResult]] = {}
+    for one in results:
+        if one.job != MAINTAIN:
+            by_namespace.setdefault(one.namespace, []).append(one)
+    everywhere = by_namespace.get(EVERYWHERE, [])
+    return {one: _end_one(by_namespace.get(one, []) + everywhere, error) for one in namespaces}
+
+
+def _end_one(results: Sequence[RunResult], error: BaseException | None) -> RunEnd:
+    worst = find_worst(results)
+    if error is not None:
+        end = end_with_error(error, None)
+    elif worst is None:
+        end = RunEnd("unchanged")
+    else:
+        end = RunEnd(judge_results(results), code=worst.end.code, error=worst.end.error)
+    return replace(end, **_add_up(one for one in results if one.job != "health"))
 
 
 def plan_maintain(request: JobRequest) -> tuple[list[RunResult], list[dict[str, Any]]]:
@@ -131,7 +214,7 @@ def plan_maintain(request: JobRequest) -> tuple[list[RunResult], list[dict[str, 
 
 
 def find_step(request: JobRequest, job: str) -> JobRequest:
-    """Give the request of one step, with its own policy."""
+    """Give the request of one step, with its own policy; the slot is that of maintain."""
     policy: Policy = getattr(MaintainPolicy.model_validate(request.policy.model_dump()), job)
     direct = DIRECT_JOBS.get(job)
     is_store_wide = direct is not None and direct.is_store_wide
@@ -141,6 +224,7 @@ def find_step(request: JobRequest, job: str) -> JobRequest:
         policy=policy,
         mode=request.mode if job in GUARDED else "apply",
         namespace=None if is_store_wide else request.namespace,
+        slot=None,
     )
 
 
@@ -164,19 +248,25 @@ def list_results(steps: Iterable[Step]) -> list[RunResult]:
 
 def describe_step(step: Step) -> dict[str, Any]:
     """Give a step as data: its outcome, and the figures of its runs together."""
-    skipped: dict[str, int] = {}
-    for result in step.results:
-        for reason, count in result.end.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + count
     return {
         "job": step.job,
         "outcome": step.outcome,
         "runs": len(step.results),
-        "found": sum(one.end.found for one in step.results),
-        "applied": sum(one.end.applied for one in step.results),
-        "skipped": skipped,
-        "failed": sum(one.end.failed for one in step.results),
+        **_add_up(step.results),
         "errors": sorted({str(one.end.error) for one in step.results if one.end.error}),
+    }
+
+
+def _add_up(results: Iterable[RunResult]) -> dict[str, Any]:
+    ends = [one.end for one in results]
+    skipped: Counter[str] = Counter()
+    for end in ends:
+        skipped.update(end.skipped)
+    return {
+        "found": sum(end.found for end in ends),
+        "applied": sum(end.applied for end in ends),
+        "skipped": dict(skipped),
+        "failed": sum(end.failed for end in ends),
     }
 
 

@@ -9,6 +9,7 @@ from storage import Store
 from storage.leases import DEFAULT_TTL_S
 from storage.models import Namespace
 from storage.runs import Mode, Trigger
+from tasks.health.jobs import Schedules
 from tasks.limits import SafetyLimits
 from tasks.policies import Policy
 from tasks.providers.embedder import Embedder
@@ -33,7 +34,8 @@ class JobRequest:
     `now` is the decision clock, `clock` gives wall time and `new_run_id` fresh ids: both come from
     the edge. With `plan_id` a stored plan is applied instead of a new one. `slot` is the instant a
     scheduled run was planned for; without one nothing is skipped as missed. `slot_zone` names the
-    zone of a schedule that runs once a local day, `interval_s` the step of one without a cron.
+    zone of a schedule that runs once a local day, `interval_s` the step of one without a cron, and
+    `schedules` says when jobs run by themselves, for what tells about it.
     """
 
     store: Path
@@ -51,6 +53,7 @@ class JobRequest:
     slot: datetime | None = None
     slot_zone: str | None = None
     interval_s: int | None = None
+    schedules: Schedules = field(default_factory=dict)
     flow_run_id: str | None = None
     lock_wait_s: float = 30.0
     lease_ttl_s: int = DEFAULT_TTL_S

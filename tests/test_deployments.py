@@ -1,7 +1,7 @@
 """The catalogue of deployments: what runs when, in which mode, and that it can."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ import pytest
 from helpers.cli import run_here
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
-from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.flows import Flow, load_flow_from_entrypoint
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from ruamel.yaml import YAML
 
@@ -26,9 +27,12 @@ from deployments.catalogue import (
     choose_scheduled,
     load_flow,
 )
-from deployments.deploy import HEARTBEAT, JOB_VARIABLES
+from deployments.deploy import HEARTBEAT, JOB_VARIABLES, deploy_all
+from storage.errors import StorageError
 from storage.runs import Mode
+from storage.settings import Settings
 from tasks.maintaining import GUARDED
+from tasks.schedules import SHIPPED, read_timings
 
 ROOT = Path(__file__).parents[1]
 BUILT = {one.flow_name: one for one in build_deployments("test", "plan")}
@@ -73,8 +77,8 @@ def test_table_of_deployments() -> None:
         "refresh": ("flows.refresh:refresh", "20 * * * *", "apply", "apply", True),
         "janitor": ("flows.janitor:janitor", "50 3 * * *", "apply", "apply", True),
         "health": ("flows.health:health", "5,35 * * * *", "apply", "apply", True),
-        "restore": ("flows.restore:restore", None, "plan", None, True),
-        "erase": ("flows.erase:erase", None, "plan", None, True),
+        "restore": ("flows.restore:restore", None, "plan", None, False),
+        "erase": ("flows.erase:erase", None, "plan", None, False),
     }
     assert len(table) == len(CATALOGUE)
 
@@ -82,6 +86,7 @@ def test_table_of_deployments() -> None:
 def test_every_flow_is_in_the_catalogue() -> None:
     flows = {path.stem for path in (ROOT / "flows").glob("*.py") if "@flow(" in path.read_text()}
     assert {row.entrypoint.split(":")[0].removeprefix("flows.") for row in CATALOGUE} == flows
+    assert SHIPPED.keys() <= flows
 
 
 @rows
@@ -122,6 +127,23 @@ def test_schedule_is_utc_cron_and_keeps_the_operators_switch(row: Row) -> None:
         assert (one.schedule.cron, one.schedule.timezone) == (row.cron, "UTC")
         assert one.slug == f"memtend-{row.job}"
         assert "active" not in one.model_fields_set
+
+
+def test_chosen_schedule_stands_in_the_place_of_the_shipped_one() -> None:
+    chosen = read_timings(
+        '{"prune": {"cron": "30 2 * * *", "zone": "Europe/Berlin"},'
+        ' "refresh": {"interval_s": 900, "offset_s": 60}}'
+    )
+    built = {one.flow_name: schedules_of(one) for one in build_deployments("x", "plan", chosen)}
+    (prune,), (refresh,) = built["prune"], built["refresh"]
+    assert isinstance(prune.schedule, CronSchedule)
+    assert (prune.schedule.cron, prune.schedule.timezone) == ("30 2 * * *", "Europe/Berlin")
+    assert isinstance(refresh.schedule, IntervalSchedule)
+    assert refresh.schedule.interval == timedelta(seconds=900)
+    assert refresh.schedule.anchor_date == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    assert (prune.slug, refresh.slug) == ("memtend-prune", "memtend-refresh")
+    untouched = {job: one for job, one in built.items() if job not in chosen}
+    assert untouched == {job: schedules_of(one) for job, one in BUILT.items() if job not in chosen}
 
 
 @pytest.mark.parametrize("job", [row.job for row in CATALOGUE if row.is_alone])
@@ -214,3 +236,9 @@ def test_deploy_needs_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = run_here("--json", "deploy")
     assert answer.exit_code == 1
     assert "PREFECT_API_URL" in answer.error["message"]
+
+
+def test_deploy_tells_of_a_server_that_does_not_answer() -> None:
+    nowhere = temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"})
+    with nowhere, pytest.raises(StorageError, match="no Prefect server answers"):
+        deploy_all(Settings(), name="x", pool="y")

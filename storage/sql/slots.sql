@@ -8,6 +8,9 @@ UPDATE activations
 SET interval_s = $interval_s, activated_at = $clock
 WHERE namespace_id = $namespace_id AND job = $job
 
+-- name: end_activations
+DELETE FROM activations WHERE job NOT IN (SELECT unnest($jobs::TEXT[]))
+
 -- name: insert_activation
 INSERT INTO activations (namespace_id, job, interval_s, activated_at)
 VALUES ($namespace_id, $job, $interval_s, $clock)

@@ -31,7 +31,7 @@ class Interval:
         Raises:
             AdmissionError: Out of bounds, or no whole seconds.
         """
-        is_whole = isinstance(self.interval_s, int) and isinstance(self.offset_s, int)
+        is_whole = all(type(value) is int for value in (self.interval_s, self.offset_s))
         if not is_whole or not 1 <= self.interval_s <= LONGEST_INTERVAL_S:
             raise AdmissionError("interval_s", f"must be whole, 1..{LONGEST_INTERVAL_S}")
         if not 0 <= self.offset_s < self.interval_s:
@@ -57,10 +57,19 @@ def find_day(slot: datetime, zone: str) -> str:
     Raises:
         AdmissionError: There is no such time zone.
     """
+    return slot.astimezone(find_zone(zone, "slot_zone")).date().isoformat()
+
+
+def find_zone(name: str, field: str) -> ZoneInfo:
+    """Find a time zone by the name that a field has.
+
+    Raises:
+        AdmissionError: There is none.
+    """
     try:
-        return slot.astimezone(ZoneInfo(zone)).date().isoformat()
+        return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise AdmissionError("slot_zone", "is no time zone") from None
+        raise AdmissionError(field, "is no time zone") from None
 
 
 def judge_slot(

@@ -7,10 +7,12 @@ from uuid import UUID
 import pytest
 from helpers.deployed_runs import execute, order_run, resume
 from helpers.prefect_runs import read_kept
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
+from prefect.states import Scheduled
 
 from storage import Store
-from storage.leases import acquire_lease
+from storage.leases import acquire_lease, release_lease
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import ensure_namespace
 from storage.runs import list_runs
@@ -110,6 +112,7 @@ def test_nothing_is_held_while_waiting(filled: Store, now: datetime) -> None:
     assert execute(ordered.id).name in {"planned", "unchanged"}
 
 
+@pytest.mark.slow
 def test_each_namespace_is_asked_about_and_decided_by_itself(filled: Store, now: datetime) -> None:
     _import_sample(filled, OTHER, now)
     flow_run_id = ask(filled, now)
@@ -126,12 +129,29 @@ def test_limit_refuses_at_once_where_nobody_is_asked(filled: Store, now: datetim
     assert execute(ordered.id).name == "refused"
 
 
+@pytest.mark.slow
+def test_run_that_is_tried_again_works_again(filled: Store, now: datetime) -> None:
+    """V14: only a run that waits for an answer goes on with what it did before."""
+    with filled.write() as writer:
+        owner = ensure_namespace(writer, DEFAULT_NAMESPACE)
+        clock = datetime.now(now.tzinfo)
+        lease = acquire_lease(writer, owner, "sweep", holder="other", clock=clock)
+    ordered = order_run("sweep", filled.path, mode="apply", now=now.isoformat())
+    assert execute(ordered.id).name == "skipped_busy"
+    with filled.write() as writer:
+        release_lease(writer, lease, clock=clock)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(ordered.id, Scheduled(), force=True)
+    assert execute(ordered.id).name == "applied"
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for a lease."""
     monkeypatch.setattr("flows.approval._PAUSES_S", (0, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_approved_plan_that_finds_another_run_at_work_is_skipped(
     filled: Store, now: datetime

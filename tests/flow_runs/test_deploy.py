@@ -11,6 +11,7 @@ from helpers.children import ROOT
 from helpers.cli import run_here
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Scheduled
 
@@ -51,6 +52,29 @@ def test_deploying_again_keeps_the_operators_switch(monkeypatch: pytest.MonkeyPa
     second = read_deployments("again")
     assert {job: one.id for job, one in second.items()} == {j: one.id for j, one in first.items()}
     assert list_off(second) == list_off(first) ^ {"maintain", "sweep"}
+
+
+def test_schedule_that_is_edited_stays_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """V19, R4, R5: the interval is activated where the store is at hand, and then no more."""
+    monkeypatch.setenv("MEMTEND_STORE", str(store.path))
+    edits = [
+        '{"prune": {"interval_s": 86400, "offset_s": 11700}}',
+        '{"prune": {"cron": "30 2 * * *", "zone": "Europe/Berlin"}}',
+    ]
+    shown = []
+    for edit in edits:
+        monkeypatch.setenv("MEMTEND_SCHEDULES", edit)
+        deploy("edited", monkeypatch)
+        found = read_deployments("edited")["prune"]
+        (schedule,) = found.schedules
+        assert found.job_variables["env"]["MEMTEND_SCHEDULES"] == edit
+        with store.read() as reader:
+            activated = reader.rows("SELECT job, interval_s FROM activations")
+        shown.append((type(schedule.schedule), schedule.active, activated))
+    assert shown == [
+        (IntervalSchedule, True, [("prune", 86400)]),
+        (CronSchedule, True, []),
+    ]
 
 
 def test_no_path_of_this_machine_is_in_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:

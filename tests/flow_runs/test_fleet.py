@@ -18,6 +18,7 @@ from helpers.cli import run_here
 from helpers.deployed_runs import deploy, execute
 from helpers.vectors import copy_store
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Scheduled
@@ -104,7 +105,8 @@ def test_two_workers_maintain_every_store_once(
     for store in stores:
         assert f"{store.path} applied" in str(state.message)
         with store.read() as reader:
-            assert Counter(run["job"] for run in list_runs(reader, limit=20)) == Counter(STEPS)
+            jobs = Counter(run["job"] for run in list_runs(reader, limit=20))
+            assert jobs == Counter(["maintain", *STEPS])
 
 
 def test_fleet_does_not_wait_longer_than_it_is_told(fleet: Path) -> None:
@@ -115,6 +117,20 @@ def test_fleet_does_not_wait_longer_than_it_is_told(fleet: Path) -> None:
     state = execute(ordered.id)
     assert state.name == "partial"
     assert str(state.message).count(" partial") == len(NAMES) + 1
+
+
+def test_fleet_that_is_tried_again_orders_its_stores_anew(fleet: Path) -> None:
+    """R8: what another try made of them is not told again."""
+    stores = deploy("maintain_store")
+    with get_client(sync_client=True) as client:
+        ordered = order_fleet(client, deploy("maintain_fleet"), fleet=str(fleet), wait_s=1)
+        of_stores = DeploymentFilter(id=DeploymentFilterId(any_=[stores]))
+        counts = [len(client.read_flow_runs(deployment_filter=of_stores))]
+        for _ in range(2):
+            execute(ordered.id)
+            counts.append(len(client.read_flow_runs(deployment_filter=of_stores)))
+            client.set_flow_run_state(ordered.id, Scheduled(), force=True)
+    assert [counts[1] - counts[0], counts[2] - counts[1]] == [len(NAMES) + 1] * 2
 
 
 def test_fleet_without_a_file_is_refused() -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from helpers.children import start_child
@@ -13,11 +14,14 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import StateType
 from prefect.exceptions import PrefectHTTPStatusError
+from prefect.states import Scheduled
 
 from storage import Store
 from storage.runs import list_runs
 from tasks.importing import import_file
 from tasks.maintaining import STEPS
+from tasks.rules.slots import Interval
+from tasks.schedules import activate_intervals
 
 CONTENTS = "SELECT content FROM memories"
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -60,7 +64,7 @@ def test_each_step_is_a_task_run_with_its_outcome(filled: Store, now: datetime) 
     with filled.read() as reader:
         contents = [row[0] for row in reader.rows(CONTENTS)]
         runs = list_runs(reader, limit=9)
-    assert Counter(run["job"] for run in runs) == Counter(STEPS)
+    assert Counter(run["job"] for run in runs) == Counter(["maintain", *STEPS])
     assert not [text for text in contents if text in kept.texts()]
 
 
@@ -81,6 +85,26 @@ def test_plans_over_a_limit_are_asked_about_after_the_last_step(
     outcomes = Counter((run["job"], run["outcome"]) for run in runs)
     assert outcomes["sweep", "refused"] == outcomes["sweep", "applied"] == 1
     assert outcomes["refresh", "applied"] == 1
+    assert runs[0]["job"] == "maintain"
+    assert outcomes["maintain", "refused"] == outcomes["maintain", "applied"] == 1
+
+
+def test_run_that_was_killed_between_two_steps_does_all_of_them_again(
+    filled: Store, now: datetime
+) -> None:
+    """R17: what its first steps had done is no reason to leave the others out."""
+    form = {"mode": "apply", "limits": {"max_rows": 5}, "now": now.isoformat()}
+    ordered = order_run("maintain", filled.path, **form)
+    assert execute(ordered.id).name == "Suspended"
+    with filled.write() as writer:
+        writer.execute("UPDATE runs SET outcome = 'abandoned' WHERE job = 'maintain'")
+        writer.execute("DELETE FROM runs WHERE job = 'health'")
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(ordered.id, Scheduled(), force=True)
+    assert execute(ordered.id).name == "Suspended"
+    with filled.read() as reader:
+        counts = Counter(run["job"] for run in list_runs(reader, limit=20))
+    assert (counts["health"], counts["maintain"], counts["refresh"]) == (1, 2, 2)
 
 
 def test_scheduled_run_whose_slot_is_covered_ends_skipped(filled: Store, now: datetime) -> None:
@@ -93,6 +117,35 @@ def test_scheduled_run_whose_slot_is_covered_ends_skipped(filled: Store, now: da
     assert execute(late.id).name == "skipped_missed"
 
 
+def test_scheduled_run_is_judged_by_the_chosen_schedule(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5 and R6: before the first full interval, and the second of one local date."""
+    slot = datetime.now(UTC) - timedelta(hours=1)
+    timings = {"prune": Interval(86_400)}
+    activate_intervals(filled, timings, clock=slot - timedelta(seconds=1))
+    monkeypatch.setenv("MEMTEND_SCHEDULES", '{"prune": {"interval_s": 86400}}')
+    form = {"trigger": "schedule", "mode": "plan"}
+    assert execute(order_run("prune", filled.path, **form).id).name == "skipped_missed"
+    berlin = '{"prune": {"cron": "30 2 * * *", "zone": "Europe/Berlin"}}'
+    monkeypatch.setenv("MEMTEND_SCHEDULES", berlin)
+    assert execute(order_run("prune", filled.path, **form).id).name != "skipped_missed"
+    with filled.read() as reader:
+        codes = [run["code"] for run in list_runs(reader, limit=2)]
+        days = reader.rows("SELECT slot_day FROM runs WHERE code IS NULL")
+    assert codes == [None, "first_interval"]
+    assert days == [(datetime.now(ZoneInfo("Europe/Berlin")).date().isoformat(),)]
+
+
+def test_wrong_setting_is_refused_by_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2."""
+    monkeypatch.setenv("MEMTEND_LEASE_TTL_S", "5-secret")
+    state = execute(order_run("sweep", store.path).id)
+    assert state.name == "refused"
+    assert str(state.message).startswith("MEMTEND_LEASE_TTL_S: ")
+    assert "secret" not in str(state.message)
+
+
 def test_locked_store_ends_skipped_and_not_failed(
     filled: Store, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +156,20 @@ def test_locked_store_ends_skipped_and_not_failed(
         assert other.hear() == "held"
         state = execute(ordered.id)
     assert (state.type, state.name) == (StateType.COMPLETED, "skipped_busy")
+
+
+@pytest.mark.parametrize("job", ["sweep", "maintain"])
+def test_outcome_stands_where_prefect_takes_no_artifact(
+    filled: Store, now: datetime, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """V77."""
+
+    def refuse(**_given: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("tasks.artifacts.create_markdown_artifact", refuse)
+    form = {"mode": "apply", "limits": {"max_fraction": 1.0}, "now": now.isoformat()}
+    assert execute(order_run(job, filled.path, **form).id).name == "applied"
 
 
 def test_restore_gives_back_what_a_run_took(filled: Store, now: datetime) -> None:

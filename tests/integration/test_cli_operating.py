@@ -47,6 +47,14 @@ def test_pause_keeps_a_job_from_running_until_it_is_resumed(path: Path) -> None:
     assert run_here("run", "sweep", "--store", path).exit_code == 0
 
 
+def test_maintain_is_paused_as_any_job(path: Path) -> None:
+    assert run_here("pause", "maintain", "--store", path).exit_code == 0
+    answer = run_here("run", "maintain", "--store", path, "--json")
+    assert (answer.exit_code, answer.error["reason"]) == (3, "disabled")
+    assert [step["job"] for step in answer.value["steps"]] == ["maintain"]
+    assert run_here("resume", "maintain", "--store", path).exit_code == 0
+
+
 def test_pause_of_the_whole_store_says_so(path: Path) -> None:
     said = run_here("pause", "--cancel", "--store", path)
     assert said.out == "store disabled; paused: every job\n"

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pytest
 from helpers.consolidate_runs import Keeper
+from helpers.edits import revise_memory
 from helpers.imports import edges, record, related_to
 from helpers.refiners import ScriptedRefiner, list_candidates
 from helpers.runs import run_one
@@ -166,6 +167,18 @@ def test_refiner_writes_a_candidate_and_is_not_asked_again(keeper: Keeper) -> No
     assert [keeper.list_statuses()[name] for name in ("m1", "m2")] == ["active", "active"]
     again = refine(keeper, choice)
     assert (again.end.outcome, len(refiner.asked)) == ("unchanged", 1)
+
+
+def test_refiner_is_not_asked_about_texts_that_were_not_judged(keeper: Keeper) -> None:
+    keeper.add(*say(TEXT, f"{TEXT} today"))
+    refiner = ScriptedRefiner()
+    choice = RefinerChoice("scripted", lambda: refiner)
+    planned = keeper.consolidate({"near": False, "refine": True}, mode="plan", refiner=choice)
+    with keeper.store.write() as writer:
+        owner = keeper.owner_id(writer)
+        revise_memory(writer, owner, "m2", content="Lunch is at noon", at=keeper.now)
+    assert keeper.apply(planned, refiner=choice).end.outcome == "unchanged"
+    assert refiner.asked == []
 
 
 def test_related_memories_are_no_duplicates(keeper: Keeper) -> None:

@@ -78,6 +78,13 @@ def test_snapshot_is_kept_and_exported(filled: Store) -> None:
     assert read_table(filled, "health").num_rows == len(dump_tables(filled)["health"])
 
 
+def test_exports_that_cannot_be_written_are_told(filled: Store) -> None:
+    (filled.path / "exports").write_text("in the way", encoding="utf-8")
+    result = run_health(filled)
+    assert (result.end.outcome, result.end.code) == ("failed", "storage_failure")
+    assert result.end.error == "the exports could not be written: File exists"
+
+
 def test_exported_status_is_what_the_command_line_prints(filled: Store) -> None:
     shown = run_here("status", *AT, "--store", filled.path, "--json").value
     run_health(filled)

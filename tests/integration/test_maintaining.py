@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from storage.leases import acquire_lease
 from storage.models import DEFAULT_NAMESPACE, Namespace
 from storage.namespaces import ensure_namespace
 from storage.runs import list_runs
-from tasks.fleet import read_fleet
+from tasks.control import pause
 from tasks.importing import import_file
 from tasks.limits import SafetyLimits
 from tasks.maintaining import (
@@ -26,13 +25,15 @@ from tasks.maintaining import (
     MaintainPolicy,
     Step,
     attempt_job,
+    attempt_jobs,
     find_step,
     judge_results,
     list_results,
     run_maintain,
 )
 from tasks.report import RunResult
-from tasks.requests import JobRequest
+from tasks.requests import JobRequest, OnBatch
+from tasks.writing import add_memory
 
 ALL = SafetyLimits(max_fraction=1.0)
 NOW = datetime(2026, 9, 30, tzinfo=UTC)
@@ -78,8 +79,8 @@ def test_steps_run_in_order_under_their_own_leases(filled: Store) -> None:
     assert list(outcomes) == list(STEPS)
     assert outcomes["sweep"] == outcomes["refresh"] == outcomes["health"] == "applied"
     with filled.read() as reader:
-        assert [run["job"] for run in reversed(list_runs(reader, limit=9))] == list(STEPS)
-        assert [row[0] for row in reader.rows(LEASES)] == sorted(STEPS)
+        assert [run["job"] for run in reversed(list_runs(reader, limit=9))] == ["maintain", *STEPS]
+        assert [row[0] for row in reader.rows(LEASES)] == sorted(["maintain", *STEPS])
 
 
 def test_second_run_changes_no_memory_and_no_index(filled: Store) -> None:
@@ -129,11 +130,9 @@ def test_step_that_fails_does_not_stop_the_next_one(
     assert len(steps) == len(STEPS)
 
 
-def test_error_before_the_first_run_is_that_steps_outcome(filled: Store) -> None:
+def test_error_before_the_first_run_ends_all(filled: Store) -> None:
     steps = run_maintain(ask(filled, namespace=Namespace(tenant="n", principal="o", scope="ne")))
-    outcomes = list_outcomes(steps)
-    assert outcomes.pop("health") == "applied"
-    assert set(outcomes.values()) == {"refused"}
+    assert list_outcomes(steps) == {"maintain": "refused"}
 
 
 def test_held_lease_skips_its_step_only(filled: Store) -> None:
@@ -154,6 +153,140 @@ def test_locked_store_is_a_busy_step(filled: Store) -> None:
         assert list_runs(reader, limit=1) == []
 
 
+def other_space(store: Store, scope: str) -> Namespace:
+    """Make another namespace with one memory."""
+    place = DEFAULT_NAMESPACE.model_copy(update={"scope": scope})
+    add_memory(store, {"id": "m1", "content": "A note."}, namespace=place, clock=NOW)
+    return place
+
+
+def read_maintain(store: Store) -> list[dict[str, Any]]:
+    """Read the rows of maintain itself."""
+    with store.read() as reader:
+        return [run for run in list_runs(reader, limit=99) if run["job"] == "maintain"]
+
+
+def test_row_of_maintain_adds_up_its_steps(filled: Store) -> None:
+    steps = run_maintain(ask(filled))
+    (row,) = read_maintain(filled)
+    changing = [one.end for one in list_results(steps) if one.job != "health"]
+    assert (row["outcome"], row["code"]) == ("applied", None)
+    assert row["applied"] == sum(end.applied for end in changing) > 0
+    assert row["found"] == row["applied"] + sum(row["skipped"].values()) + row["failed"]
+    run_maintain(ask(filled))
+    (again,) = (one for one in read_maintain(filled) if one["run_id"] != row["run_id"])
+    assert (again["outcome"], again["applied"]) == ("unchanged", 0)
+
+
+def test_second_maintain_is_skipped_and_interleaves_nothing(filled: Store) -> None:
+    """Spec 3.2: the second one starts while the first is at its second step."""
+    second: list[Step] = []
+
+    def run_step(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        if requests[0].job == "prune":
+            second.extend(run_maintain(ask(filled)))
+        return attempt_jobs(requests, keep)
+
+    first = run_maintain(ask(filled), run_step)
+    assert list_outcomes(second) == {"maintain": "skipped_busy"}
+    assert list(list_outcomes(first)) == list(STEPS)
+    assert {(row["outcome"], row["code"]) for row in read_maintain(filled)} == {
+        ("skipped_busy", "lease_held"),
+        ("applied", None),
+    }
+    with filled.read() as reader:
+        assert len(list_runs(reader, limit=99)) == len(STEPS) + 2
+
+
+def test_namespace_that_is_being_maintained_is_left_out(filled: Store) -> None:
+    other = other_space(filled, "other")
+    hold(filled, "maintain")
+    steps = run_maintain(ask(filled))
+    assert list_outcomes(steps).pop("maintain") == "skipped_busy"
+    worked = {one.namespace for one in list_results(steps[1:]) if one.job != "health"}
+    assert (list(list_outcomes(steps))[1:], worked) == (list(STEPS), {other})
+    assert {row["outcome"] for row in read_maintain(filled)} == {"skipped_busy", "applied"}
+
+
+def test_asked_to_end_maintain_does_no_further_step(filled: Store) -> None:
+    def run_step(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        results = attempt_jobs(requests, keep)
+        if requests[0].job == "prune":
+            pause(filled, "maintain", clock=lambda: NOW, is_cancelling=True)
+        return results
+
+    steps = run_maintain(ask(filled), run_step)
+    assert list(list_outcomes(steps)) == ["sweep", "prune", "maintain"]
+    assert judge_results(list_results(steps)) == "failed"
+    (row,) = read_maintain(filled)
+    assert (row["outcome"], row["code"]) == ("failed", "cancelled")
+    assert row["applied"] == steps[0].results[0].end.applied
+    assert list_outcomes(run_maintain(ask(filled))) == {"maintain": "skipped_busy"}
+
+
+def test_lost_lease_ends_maintain_before_its_next_step(filled: Store) -> None:
+    def run_step(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        with filled.write() as writer:
+            owner = ensure_namespace(writer, DEFAULT_NAMESPACE)
+            late = NOW + timedelta(seconds=301)
+            acquire_lease(writer, owner, "maintain", holder="other", clock=late)
+        return attempt_jobs(requests, keep)
+
+    steps = run_maintain(ask(filled), run_step)
+    assert [step.outcome for step in steps] == ["applied", "failed"]
+    assert steps[-1].results[0].end.code == "lease_lost"
+
+
+def test_long_step_keeps_the_lease_of_maintain(filled: Store) -> None:
+    """R12: a batch that ends 150 seconds after the last sign of life is one."""
+    seconds = [0]
+
+    def run_step(_requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        for second in (150, 300, 450):
+            seconds[0] = second
+            keep(1)
+        (live,) = run_maintain(ask(filled, clock=clock))
+        return list(live.results)
+
+    def clock() -> datetime:
+        return NOW + timedelta(seconds=seconds[0])
+
+    steps = run_maintain(ask(filled, clock=clock), run_step)
+    assert {step.outcome for step in steps} == {"skipped_busy"}
+
+
+def test_store_that_is_locked_between_two_steps_ends_nothing(filled: Store) -> None:
+    """R19: the step that finds it locked is skipped, and maintain goes on."""
+
+    def run_step(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        if requests[0].job != "prune":
+            return attempt_jobs(requests, keep)
+        with start_child("hold_store", filled.path, "write") as other:
+            assert other.hear() == "held"
+            keep(1)
+            return attempt_jobs(requests, keep)
+
+    ticks = count(0, 120)
+    asked = ask(filled, lock_wait_s=0.5, clock=lambda: NOW + timedelta(seconds=next(ticks)))
+    outcomes = list_outcomes(run_maintain(asked, run_step))
+    assert outcomes["prune"] == "skipped_busy"
+    assert (list(outcomes), outcomes["health"]) == (list(STEPS), "applied")
+
+
+def test_killed_maintain_does_not_cover_its_slot(filled: Store) -> None:
+    class Killed(BaseException):
+        pass
+
+    def run_step(_requests: Sequence[JobRequest], _keep: OnBatch) -> list[RunResult]:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run_maintain(ask(filled), run_step)
+    (row,) = read_maintain(filled)
+    assert (row["outcome"], row["code"]) == ("failed", "cancelled")
+    assert "skipped_busy" not in list_outcomes(run_maintain(ask(filled))).values()
+
+
 def scheduled(store: Store, hour: int, **asked: Any) -> JobRequest:  # noqa: ANN401 - likewise
     """Ask for the run of a slot, eight hours late at the latest."""
     clock = NOW + timedelta(hours=8)
@@ -170,10 +303,10 @@ def test_missed_slots_end_in_one_run(filled: Store) -> None:
 
 
 def test_refresh_in_between_does_not_stand_for_the_one_after_the_sweep(filled: Store) -> None:
-    def refresh_before_sweep(step: JobRequest) -> list[RunResult]:
-        if step.job == "sweep":
+    def refresh_before_sweep(requests: Sequence[JobRequest], keep: OnBatch) -> list[RunResult]:
+        if requests[0].job == "sweep":
             attempt_job(find_step(scheduled(filled, 0), "refresh"))
-        return attempt_job(step)
+        return attempt_jobs(requests, keep)
 
     outcomes = list_outcomes(run_maintain(scheduled(filled, 0), refresh_before_sweep))
     assert (outcomes["sweep"], outcomes["refresh"]) == ("applied", "applied")
@@ -208,57 +341,3 @@ def test_command_line_refuses_what_maintain_has_not(words: Sequence[str], filled
     answer = run_here("--json", "--store", filled.path, "run", "maintain", *words)
     assert answer.exit_code in {1, 2}
     assert answer.error["message"]
-
-
-def write_fleet(folder: Path, *stores: str) -> Path:
-    file = folder / "fleet.toml"
-    file.write_text("".join(f"[[stores]]\n{lines}\n" for lines in stores), encoding="utf-8")
-    return file
-
-
-def test_store_that_is_missing_does_not_stop_the_rest_of_a_fleet(
-    filled: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMTEND_EMBEDDER", "hash")
-    file = write_fleet(filled.path.parent, 'path = "nowhere"', f'path = "{filled.path.name}"')
-    answer = run_here("--json", "run", "maintain", "--fleet", file, "--now", NOW.isoformat())
-    assert (answer.exit_code, answer.error["type"]) == (1, "store_not_found")
-    nowhere, here = answer.value["stores"]
-    assert {step["outcome"] for step in nowhere["steps"]} == {"failed"}
-    assert {step["outcome"] for step in here["steps"]} <= {"applied", "unchanged", "refused"}
-    said = run_here("run", "maintain", "--fleet", file)
-    assert said.out.count("there is no store") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        pytest.param("[[stores]]\npath = a b\n", "line 2", id="no-toml"),
-        pytest.param("", "fleet.stores: ", id="no-stores"),
-        pytest.param("stores = []", "fleet.stores: ", id="empty"),
-        pytest.param('[[stores]]\npath = ""', "fleet.stores[1].path: ", id="blank"),
-        pytest.param('[[stores]]\npath = "a"\nname = "b"', "fleet.stores[1].name: ", id="unknown"),
-        pytest.param(
-            '[[stores]]\npath = "a"\n[[stores]]\npath = "b"\nnamespace = "x"',
-            "fleet.stores[2].namespace: ",
-            id="no-namespace",
-        ),
-        pytest.param(
-            '[[stores]]\npath = "a"\n[[stores]]\npath = "b/../a"\nnamespace = "x/y/z"',
-            "fleet.stores[2].path: is listed already",
-            id="twice",
-        ),
-    ],
-)
-def test_fault_in_a_fleets_file_is_named(text: str, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "fleet.toml"
-    file.write_text(text, encoding="utf-8")
-    answer = run_here("--json", "run", "maintain", "--fleet", file)
-    assert answer.exit_code == 1
-    assert said in answer.error["message"]
-
-
-def test_namespaces_of_one_store_may_be_maintained_apart(tmp_path: Path) -> None:
-    spaces = [f'path = "a"\nnamespace = "t/p/s{number}"' for number in (1, 2)]
-    stores = read_fleet(write_fleet(tmp_path, *spaces)).stores
-    assert [one.path for one in stores] == [tmp_path / "a"] * 2

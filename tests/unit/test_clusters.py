@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.rules.clusters import (
-    MAX_LOSERS,
     Clustering,
     add_copies,
     form_clusters,
     judge_lineages,
-    split_losers,
 )
 
 Pair = tuple[str, str]
@@ -120,13 +118,3 @@ def test_a_text_that_both_lineages_hold_is_not_judged_against_itself() -> None:
 
     lineages = {"a": ["x"], "c": ["x"]}
     assert judge_lineages([("a", "c")], lineages, passes) == ([("a", "c")], [])
-
-
-def test_large_clusters_take_consecutive_change_sets() -> None:
-    for losers in (1, MAX_LOSERS, MAX_LOSERS + 1, 3 * MAX_LOSERS + 5):
-        names = [f"m{number}" for number in range(losers + 1)]
-        parts = list(split_losers(names))
-        assert [name for part in parts for name in part] == names[1:]
-        assert {len(part) for part in parts[:-1]} <= {MAX_LOSERS}
-        assert 1 <= len(parts[-1]) <= MAX_LOSERS
-    assert list(split_losers(["alone"])) == []
