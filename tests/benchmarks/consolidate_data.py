@@ -1,13 +1,20 @@
 """Memories with planted duplicates for consolidation, and the stores that its phases start from.
 
+Run as `python -m benchmarks.consolidate_data DIRECTORY ROWS NAME` it makes one of them: a process
+of its own gives its memory back.
+
 Zipf texts of 18 words; of every 100 memories 8 are exact duplicates of an earlier one (half of them
 only after letter case and punctuation are taken away) and 4 have one word more; one family of up to
 300 differs from an earlier text in up to two words and in punctuation; each of it passes with every
 other. All are active and of one kind. As many as are planted have to merge, and no other.
 """
 
+import math
 import shutil
-from collections.abc import Iterator
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -22,6 +29,7 @@ from storage import Store, StoreWriter, create_store, open_store
 from storage.memories import EVIDENCE_SCHEMA, MEMORY_SCHEMA, insert_evidence, insert_memories
 from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import ensure_namespace, step_sequence
+from storage.queries import read_statements
 from storage.runs import Mode
 from storage.terms import insert_terms, term_rows
 from tasks.inline import run_job
@@ -31,9 +39,14 @@ from tasks.report import RunResult
 from tasks.requests import JobRequest
 
 FRESH, PLANNED, MERGED, GROWN = "fresh", "planned", "merged", "grown"
+STORES = (FRESH, PLANNED, MERGED, GROWN)
+# The fingerprint keys of PLANNED, for peers that read a file.
+KEYS = "keys.sqlite"
+_SQL = read_statements("benchmarks", "consolidate")
 _EXACT, _NEAR, _NEW = 0.08, 0.04, 0.01
 _FAMILY = 300
 _EXTRAS = ("zalu", "zebo", "zimu")
+_LEVEL = _FAMILY // len(_EXTRAS)
 _BATCH = 50_000
 
 
@@ -50,6 +63,16 @@ class Planted:
     def losers(self) -> int:
         """How many merge into another one."""
         return self.exact + self.near + self.family
+
+    @property
+    def near_pairs(self) -> int:
+        """How many pairs of different texts are near: every other exact copy is another text."""
+        return (self.exact + 1) // 2 + self.near + math.comb(self.family + 1, 2)
+
+    @property
+    def twins(self) -> int:
+        """How many have the fingerprint of an earlier one: in the family, all with equal words."""
+        return self.exact + self.family - max(0, math.ceil(self.family / _LEVEL) - 1)
 
 
 def plan_rows(rows: int) -> Planted:
@@ -113,7 +136,7 @@ def _name(number: int) -> str:
 
 def _make_kin(base: str, number: int) -> str:
     """Make a member of the family: some words more, and a full stop after some word."""
-    level, place = divmod(number, _FAMILY // len(_EXTRAS))
+    level, place = divmod(number, _LEVEL)
     words = [*base.split(), *_EXTRAS[: level % len(_EXTRAS)]]
     first, rest = divmod(place, len(words))
     words[rest] += ","
@@ -136,20 +159,53 @@ def _with_texts(memories: pa.Table, texts: list[str]) -> pa.Table:
     return memories.cast(MEMORY_SCHEMA)
 
 
-def seed_stores(directory: Path, rows: int) -> None:
-    """Make a store for each phase: fresh, planned, merged, and grown by new memories."""
-    store = create_store(directory / FRESH, clock=NOW)[0]
-    _insert(store, make_planted(rows))
-    _copy(directory, FRESH, PLANNED)
-    run_here(directory / PLANNED, mode="plan")
-    _copy(directory, PLANNED, MERGED)
-    run_here(directory / MERGED, mode="apply")
-    _copy(directory, MERGED, GROWN)
-    _insert(open_store(directory / GROWN), make_growth(rows))
+def seed_stores(directory: Path, rows: int, names: Iterable[str] = STORES) -> None:
+    """Make what jobs start from, and what that is made of, unless it is there."""
+    for name in names:
+        if not (directory / name).exists():
+            _SEEDERS[name](directory, rows)
 
 
-def _copy(directory: Path, source: str, target: str) -> None:
-    shutil.copytree(directory / source, directory / target)
+def _seed_fresh(directory: Path, rows: int) -> None:
+    _insert(create_store(directory / FRESH, clock=NOW)[0], make_planted(rows))
+
+
+def _seed_planned(directory: Path, rows: int) -> None:
+    run_here(_copy(directory, rows, FRESH, PLANNED), mode="plan")
+
+
+def _seed_merged(directory: Path, rows: int) -> None:
+    run_here(_copy(directory, rows, PLANNED, MERGED), mode="apply")
+
+
+def _seed_grown(directory: Path, rows: int) -> None:
+    _insert(open_store(_copy(directory, rows, MERGED, GROWN)), make_growth(rows))
+
+
+def _seed_keys(directory: Path, rows: int) -> None:
+    seed_stores(directory, rows, (PLANNED,))
+    with open_store(directory / PLANNED).read() as reader:
+        keys = reader.rows(_SQL["read_keys"])
+    with closing(sqlite3.connect(directory / KEYS)) as connection:
+        connection.execute(_SQL["sqlite_create"])
+        connection.executemany(_SQL["sqlite_insert"], keys)
+        connection.execute(_SQL["sqlite_index"])
+        connection.execute(_SQL["sqlite_analyze"])
+        connection.commit()
+
+
+_SEEDERS: Mapping[str, Callable[[Path, int], None]] = {
+    FRESH: _seed_fresh,
+    PLANNED: _seed_planned,
+    MERGED: _seed_merged,
+    GROWN: _seed_grown,
+    KEYS: _seed_keys,
+}
+
+
+def _copy(directory: Path, rows: int, source: str, target: str) -> Path:
+    seed_stores(directory, rows, (source,))
+    return Path(shutil.copytree(directory / source, directory / target))
 
 
 def _insert(store: Store, memories: pa.Table) -> None:
@@ -201,3 +257,13 @@ def run_here(path: Path, *, mode: Mode, plan_id: str | None = None) -> RunResult
     if result.error is not None or result.end.outcome not in {"planned", "applied", "unchanged"}:
         raise RuntimeError(str(result))
     return result
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make what the arguments name."""
+    directory, rows, name = arguments
+    seed_stores(Path(directory), int(rows), (name,))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
