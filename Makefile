@@ -38,6 +38,8 @@ bench: setup
 	$(BIN)/python tests/benchmarks/run.py
 	$(BIN)/python -m tests.benchmarks.repository
 	$(BIN)/python -m tests.benchmarks.refresh --sizes 10k,100k
+	$(BIN)/python -m tests.benchmarks.consolidate --sizes 10k,100k
+	$(BIN)/python -m tests.benchmarks.serving
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

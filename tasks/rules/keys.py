@@ -6,6 +6,7 @@ spec/consolidate.md R33.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tasks.rules.lists import ARTICLES, LISTS, SHORT_UNITS, any_of
 from tasks.rules.normal_form import normal_form
@@ -57,6 +58,7 @@ def slot_key(units: Sequence[str]) -> str | None:
     return " ".join(units[:-1])
 
 
+@lru_cache(maxsize=65_536)
 def _rewrite_word(word: str) -> str:
     if word in SIDES:
         return _mark(word)

@@ -61,15 +61,19 @@ def _is_whole(run: str) -> bool:
 
 def find_tokens(runs: Iterable[str]) -> frozenset[str]:
     """Give the token set: each run, and of a CJK run its adjacent pairs."""
-    tokens = set(runs)
-    for run in [run for run in tokens if is_cjk(run)]:
-        tokens.update(first + second for first, second in pairwise(run))
-    return frozenset(tokens)
+    tokens = frozenset(runs)
+    if "".join(tokens).isascii():
+        return tokens
+    pairs = (pairwise(run) for run in tokens if is_cjk(run))
+    return tokens.union(first + second for each in pairs for first, second in each)
 
 
 def list_units(runs: Iterable[str]) -> tuple[str, ...]:
     """Give the units in order: runs, of a CJK run its characters."""
-    return tuple(unit for run in runs for unit in (run if is_cjk(run) else (run,)))
+    whole = tuple(runs)
+    if "".join(whole).isascii():
+        return whole
+    return tuple(unit for run in whole for unit in (run if is_cjk(run) else (run,)))
 
 
 def split_words(text: str) -> list[str]:
