@@ -80,6 +80,7 @@ def test_document_names_only_verbs_and_options_that_exist(document: str) -> None
         verb, *rest = [word for word in hoist_globals(words) if word != "--json"]
         assert verb in verbs, words
         known = {option for parameter in verbs[verb].params for option in parameter.opts}
+        known.add("--help")
         assert {word for word in rest if word.startswith("--")} <= known, words
 
 
