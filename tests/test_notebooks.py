@@ -18,6 +18,8 @@ from matplotlib.image import imread
 from storage import Store
 from storage.instants import format_instant, parse_instant
 
+pytestmark = pytest.mark.slow
+
 PLOTS = ROOT / "build" / "notebooks"
 # How many plots each has, and what of its figures is compared.
 PROBES = {

@@ -22,6 +22,8 @@ from storage.namespaces import find_namespace
 from tasks.importing import ImportReport, import_file
 from tasks.status import show_status
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = 463
 SUPERSEDED = ["101", "108", "130", "168", "99"]
 SUCCESSOR = "175"

@@ -20,6 +20,8 @@ from storage.plans import read_decisions
 from storage.records import read_records
 from tasks.importing import import_file
 
+pytestmark = pytest.mark.slow
+
 V2, SEED = "memtend.near-duplicate.v2", "seed.near-duplicate.v1"
 POLICIES: dict[str, dict[str, Any]] = {
     V2: {"profile": V2},

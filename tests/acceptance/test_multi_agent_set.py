@@ -18,6 +18,8 @@ from storage.query import query_memories
 from storage.repository import apply_change_set
 from tasks.recall import Hit, parse_recall_policy, recall
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = Namespace(tenant="t", principal="someone-else", scope="s")
 # Low enough for every text of the set: only status and namespace keep them apart.
 POLICY = {"max_results": 3, "min_lexical_score": 0.2}

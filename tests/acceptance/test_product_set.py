@@ -15,6 +15,8 @@ from storage.repository import apply_change_set, read_state
 from tasks.memory_store import DuckMemoryStore
 from tasks.recall import Hit, RecallPolicy, parse_recall_policy, recall
 
+pytestmark = pytest.mark.slow
+
 TOKEN_BYTES = 4  # spec/recall.md R14
 Node = Mapping[str, Any]
 

@@ -17,6 +17,8 @@ from storage.repository import apply_change_set, read_state
 from tasks.contexts import admit, make_item, name_context
 from tasks.recall import parse_recall_policy, recall, recall_memories
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = Namespace(tenant="t", principal="p", scope="elsewhere")
 Case = dict[str, Any]
 
@@ -98,7 +100,6 @@ def test_v273_every_language_finds_its_memory_and_nothing_else(store: Store) -> 
     assert (scores, admissions) == (expected["top_scores"], expected["admissions"])
 
 
-@pytest.mark.slow
 def test_v276_memory_survives_epochs_of_fresh_processes(store: Store) -> None:
     fixture = read_set("restart-endurance")
     first, second = fixture["active_node"]["revisions"]

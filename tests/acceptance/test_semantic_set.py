@@ -15,6 +15,8 @@ from tasks.contexts import admit, make_item, name_context
 from tasks.providers.embedder import EmbeddingIdentity
 from tasks.recall import Recalled, SemanticSource, parse_recall_policy, recall_memories
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = Namespace(tenant="t", principal="someone-else", scope="s")
 Fixture = dict[str, Any]
 

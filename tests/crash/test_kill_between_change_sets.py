@@ -24,6 +24,8 @@ from storage.errors import MaintenanceError
 from storage.invariants import check_invariants
 from storage.repository import ChangeResult, apply_change_set
 
+pytestmark = pytest.mark.slow
+
 # How many processes are killed in each round; together 30.
 ROUNDS = (1, 2) * 10
 MOST_HEARD = 8
@@ -212,7 +214,6 @@ def assert_replayed(again: ChangeResult | bool | MaintenanceError, step: Step) -
     assert step.answer in (None, {"sequence": again.sequence, "memories": memories})
 
 
-@pytest.mark.slow
 def test_acknowledged_sets_survive_every_kill_once(tmp_path: Path) -> None:
     twins, moments = make_twins(tmp_path), Random(2026)  # noqa: S311 - a seed
     with ExitStack() as stack:

@@ -24,6 +24,8 @@ from tasks.jobs import find_rule
 from tasks.limits import SafetyLimits
 from tasks.report import RunResult
 
+pytestmark = pytest.mark.slow
+
 # Together 20 kills.
 KILLS = {"prune-tombstone": 6, "prune-delete": 7, "sweep": 7}
 SMALL, LARGE = 9, 100
@@ -85,7 +87,6 @@ def assert_killed_runs_are_abandoned(plan: BigPlan, after: Snapshot) -> None:
     assert len(receipts) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KILLS)
 def test_killed_apply_is_finished_by_the_next_run(name: str, tmp_path: Path) -> None:
     plan = make_big_plan(tmp_path / "store", name, batch_size=SMALL)

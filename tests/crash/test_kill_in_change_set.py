@@ -22,6 +22,8 @@ from storage.namespaces import find_namespace, read_sequence
 from storage.records import read_records
 from storage.repository import apply_change_set
 
+pytestmark = pytest.mark.slow
+
 NEVER = 0
 # Where the set writes, once or several times, and perhaps elsewhere.
 WRITTEN = {

@@ -11,6 +11,8 @@ from helpers.children import Child, start_child
 from storage import Store, open_store
 from storage.namespaces import read_sequence
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 20
 STANDBY = 1
 MOST_HEARD = 4
@@ -41,7 +43,6 @@ def assert_nothing_lost(store: Store, namespace_id: int, acknowledged: int) -> i
     return last
 
 
-@pytest.mark.slow
 def test_acknowledged_rows_survive_every_kill(store: Store, namespace_id: int) -> None:
     moments = Random(2026)  # noqa: S311 - a fixed seed
     run = ("commit_rows", store.path, namespace_id)

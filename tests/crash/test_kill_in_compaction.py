@@ -14,6 +14,8 @@ from storage.gateway import DATABASE_FILE
 from storage.history import read_history_of_store, settle_history
 from storage.instants import EPOCH
 
+pytestmark = pytest.mark.slow
+
 STEPS = ["closed", "attached", "copied", "detached", "synced", "replaced"]
 # What is left beside a whole store: nothing before the copy begins and after the swap.
 LEFT = {"attached": 1, "copied": 2, "detached": 1, "synced": 1}
@@ -79,7 +81,6 @@ def test_next_compaction_begins_anew(filled: Store, step: str) -> None:
     assert_whole(filled, before)
 
 
-@pytest.mark.slow
 def test_kills_at_any_moment(filled: Store) -> None:
     before, moments = dump_all(filled), Random(4711)  # noqa: S311 - a seed
     for _ in range(KILLS):

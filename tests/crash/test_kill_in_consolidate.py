@@ -35,6 +35,8 @@ from tasks.policies import ConsolidatePolicy
 from tasks.report import RunResult
 from tasks.restoring import RestorePolicy
 
+pytestmark = pytest.mark.slow
+
 KILLS = 8
 SMALL, LARGE = 9, 60
 TTL_S = 300
@@ -126,7 +128,6 @@ def apply_a_copy(plan: MergePlan) -> dict[str, MemoryRecord]:
     return copied.read()
 
 
-@pytest.mark.slow
 def test_killed_apply_is_finished_by_the_next_run(tmp_path: Path) -> None:
     plan = make_merge_plan(tmp_path / "store", batch_size=SMALL)
     moments = Random("apply")  # noqa: S311 - a seed
@@ -152,7 +153,6 @@ def test_killed_apply_is_finished_by_the_next_run(tmp_path: Path) -> None:
     assert_doctor_is_content(plan, at_s=later)
 
 
-@pytest.mark.slow
 def test_killed_undo_is_finished_by_the_next_run(tmp_path: Path) -> None:
     plan = make_merge_plan(tmp_path / "store", batch_size=LARGE)
     moments = Random("undo")  # noqa: S311 - a seed
@@ -213,7 +213,6 @@ def test_of_two_runs_at_once_one_merges(tmp_path: Path) -> None:
     assert_sound(plan)
 
 
-@pytest.mark.slow
 def test_an_edit_that_races_with_merges_is_never_lost(tmp_path: Path) -> None:
     plan = make_merge_plan(tmp_path / "store", batch_size=SMALL)
     moments = Random("edits")  # noqa: S311 - a seed

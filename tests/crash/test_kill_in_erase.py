@@ -16,6 +16,8 @@ from storage.models import DEFAULT_NAMESPACE
 from storage.namespaces import list_namespaces
 from tasks.doctor_store import StoreDoctor
 
+pytestmark = pytest.mark.slow
+
 SAVINGS = "Grete keeps her savings under the third floorboard"
 STEPS = ["rows", "table", "vectors", "closed", "attached", "copied", "detached", "synced"]
 STEPS += ["replaced", "compacted", "proved"]
@@ -30,7 +32,6 @@ def filled(store: Store, tmp_path: Path) -> Store:
     return store
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_next_erasure_goes_on(filled: Store, tmp_path: Path, step: str) -> None:
     (vector,) = (row["vector"] for row in read_vectors(filled) if row["memory_id"] == "m1")
@@ -52,7 +53,6 @@ def test_next_erasure_goes_on(filled: Store, tmp_path: Path, step: str) -> None:
     assert [hit.memory_id for hit in recall(filled, "a dog barks at night")] == ["m2"]
 
 
-@pytest.mark.slow
 def test_erasure_in_another_namespace_goes_on_too(filled: Store, tmp_path: Path) -> None:
     with start_child("erase_memories", filled.path, "rows", "m1") as child:
         child.signal()

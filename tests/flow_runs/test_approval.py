@@ -21,7 +21,7 @@ from tasks.importing import import_file
 OTHER = Namespace(tenant="t", principal="p", scope="s")
 ANSWER = {"approver": "pat", "note": "as announced"}
 CONTENTS = "SELECT content FROM memories"
-pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+pytestmark = [pytest.mark.slow, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
 @pytest.fixture
@@ -112,7 +112,6 @@ def test_nothing_is_held_while_waiting(filled: Store, now: datetime) -> None:
     assert execute(ordered.id).name in {"planned", "unchanged"}
 
 
-@pytest.mark.slow
 def test_each_namespace_is_asked_about_and_decided_by_itself(filled: Store, now: datetime) -> None:
     _import_sample(filled, OTHER, now)
     flow_run_id = ask(filled, now)
@@ -129,7 +128,6 @@ def test_limit_refuses_at_once_where_nobody_is_asked(filled: Store, now: datetim
     assert execute(ordered.id).name == "refused"
 
 
-@pytest.mark.slow
 def test_run_that_is_tried_again_works_again(filled: Store, now: datetime) -> None:
     """V14: only a run that waits for an answer goes on with what it did before."""
     with filled.write() as writer:
@@ -151,7 +149,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.approval._PAUSES_S", (0, 0))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_approved_plan_that_finds_another_run_at_work_is_skipped(
     filled: Store, now: datetime

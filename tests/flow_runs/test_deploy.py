@@ -20,7 +20,7 @@ from deployments.deploy import JOB_VARIABLES
 from storage import Store
 from storage.runs import list_runs
 
-pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+pytestmark = [pytest.mark.slow, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
 def read_deployments(name: str) -> dict[str, DeploymentResponse]:
@@ -101,7 +101,6 @@ def run_prefect(*words: str, cwd: Path, store: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_worker_runs_what_prefects_own_command_deployed(
     store: Store, tmp_path: Path, now: datetime
 ) -> None:

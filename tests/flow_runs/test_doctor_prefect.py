@@ -20,6 +20,8 @@ from storage.namespaces import ensure_namespace
 from storage.runs import RunEnd, RunStart, begin_run, finish_run
 from tasks.doctor import Finding, examine, repair
 
+pytestmark = pytest.mark.slow
+
 LATER = timedelta(hours=1)
 
 

@@ -28,7 +28,7 @@ from storage.runs import list_runs
 from tasks.importing import import_file
 from tasks.maintaining import STEPS
 
-pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+pytestmark = [pytest.mark.slow, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 NAMES = ("north", "east", "south", "west")
 LONGEST_S = 300
 
@@ -88,7 +88,6 @@ def wait_for(client: SyncPrefectClient, run_id: UUID) -> State:
         time.sleep(1)
 
 
-@pytest.mark.slow
 def test_two_workers_maintain_every_store_once(
     stores: list[Store], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from tasks.rules.slots import Interval
 from tasks.schedules import activate_intervals
 
 CONTENTS = "SELECT content FROM memories"
-pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+pytestmark = [pytest.mark.slow, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from storage import Store
 from storage.runs import list_runs
 from tasks.importing import import_file
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.slow, pytest.mark.prefect]
 
 
 @pytest.fixture
@@ -71,7 +71,6 @@ def test_port_that_is_taken_is_told_at_once(store: Store) -> None:
     assert ServeState(store.path).find_server() is None
 
 
-@pytest.mark.slow
 def test_operators_choices_and_waiting_runs_survive_restarts(filled: Store, now: datetime) -> None:
     with serve(filled.path) as served:
         for job, is_on in (("maintain", False), ("prune", True)):
@@ -95,7 +94,6 @@ def test_operators_choices_and_waiting_runs_survive_restarts(filled: Store, now:
         assert [run["outcome"] for run in list_runs(reader, limit=9)] == ["applied", "refused"]
 
 
-@pytest.mark.slow
 def test_killed_serve_leaves_a_server_that_the_next_one_finds(filled: Store) -> None:
     with serve(filled.path) as killed:
         killed.process.kill()
@@ -106,7 +104,6 @@ def test_killed_serve_leaves_a_server_that_the_next_one_finds(filled: Store) -> 
     assert ServeState(filled.path).find_server() is None
 
 
-@pytest.mark.slow
 def test_plan_that_nobody_decides_about_ends_refused(filled: Store, now: datetime) -> None:
     with serve(filled.path, MEMTEND_APPROVAL_TIMEOUT_S="10") as served:
         waiting = order_sweep(served, now)

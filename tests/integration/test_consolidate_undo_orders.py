@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from storage import Store
 from storage.instants import format_instant
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Run nightly ledger export checks after schema changes."
 _OUTSIDERS = {"x": "harbour lights glow", "y": "winter came early", "z": "seven tall ships"}
 _FORMS = (str, str.upper, "{}!".format, "- {}".format)
@@ -107,7 +109,6 @@ def test_edge_between_losers_of_two_merges_comes_back(shared: Store) -> None:
     assert_all_comes_back(shared, ([["m0", "m1", "m2"]], edges, ["m1", "m2"]))
 
 
-@pytest.mark.slow
 @_quiet
 @given(family=families())
 def test_any_order_gives_back_all(shared: Store, family: Family) -> None:

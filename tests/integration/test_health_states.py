@@ -12,6 +12,8 @@ from storage.control import set_closing, set_pause
 from storage.gateway import DATABASE_FILE
 from tasks.health.jobs import Schedule
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def prune(store: Store) -> Timeline:

@@ -11,6 +11,8 @@ from storage.namespaces import read_sequence
 from storage.records import read_history, read_records
 from tasks.memory_store import DuckMemoryStore, MemoryItem
 
+pytestmark = pytest.mark.slow
+
 
 def race(store: Store, what: str, turns: int) -> list[list[str]]:
     """Let two processes do the same at once and give what they say in the end."""
@@ -24,7 +26,6 @@ def race(store: Store, what: str, turns: int) -> list[list[str]]:
         return [left.hear_all(), right.hear_all()]
 
 
-@pytest.mark.slow
 def test_two_processes_that_store_one_text_end_with_one_memory(store: Store) -> None:
     turns = 15
     assert race(store, "store", turns) == [[str(turns)], [str(turns)]]
@@ -40,7 +41,6 @@ def test_two_processes_that_store_one_text_end_with_one_memory(store: Store) -> 
     assert record.metadata["duplicate_count"] == str(2 * turns - 1)
 
 
-@pytest.mark.slow
 def test_two_processes_that_search_count_every_use(store: Store) -> None:
     turns = 15
     memory = DuckMemoryStore(store, DEFAULT_NAMESPACE, clock=lambda: START, new_id=lambda: "new")

@@ -22,6 +22,8 @@ from storage.leases import request_cancel
 from tasks.policies import RefreshPolicy
 from tasks.requests import EmbedderChoice
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = 5
 
 
@@ -149,7 +151,6 @@ def test_second_sigterm_is_not_held_back(world: ProcessWorld, child: Child) -> N
     world.assert_settled("last")
 
 
-@pytest.mark.slow
 def test_sigterm_is_held_back_for_the_shutdown_timeout_only(
     world: ProcessWorld, child: Child
 ) -> None:

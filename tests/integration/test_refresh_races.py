@@ -27,6 +27,8 @@ from storage import Store
 from storage.publications import begin_collecting, end_collecting, list_collectable, list_known
 from storage.vectors import VectorStore
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = 10
 ROUNDS = 50
 GIVE_LEASE_BACK = """
@@ -56,7 +58,6 @@ def world(store: Store, tmp_path: Path) -> ProcessWorld:
     return world
 
 
-@pytest.mark.slow
 def test_each_round_of_two_processes_has_one_winner(
     world: ProcessWorld, spares: Callable[[], Child]
 ) -> None:
@@ -219,7 +220,6 @@ def list_rows(world: ProcessWorld) -> set[str]:
     return set(vectors.list_publications(table, before=now))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "code"),
     [("embedding", "lease_lost"), ("adding", "publication_lost"), ("after_stage", "lease_lost")],

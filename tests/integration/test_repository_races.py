@@ -15,6 +15,8 @@ from storage.records import read_history
 from storage.removal import remove_memories
 from storage.repository import ChangeResult, apply_change_set, read_state
 
+pytestmark = pytest.mark.slow
+
 FAULT = """
 CREATE TABLE said (x TEXT);
 CREATE TRIGGER fault AFTER UPDATE ON memories REFERENCING OLD TABLE AS o FOR EACH STATEMENT
@@ -47,7 +49,6 @@ def _revision(store: Store, memory_id: str) -> int:
     return record.revision
 
 
-@pytest.mark.slow
 def test_v118_of_two_writers_with_one_expectation_one_wins_each_round(store: Store) -> None:
     apply_change_set(store, change_set("k", 0, create("n1")))
 
@@ -178,7 +179,6 @@ def test_v128_a_removal_is_one_step_and_leaves_no_rows(store: Store) -> None:
     assert _sequence(store) == 2
 
 
-@pytest.mark.slow
 def test_two_processes_lose_no_revision_of_one_memory(store: Store) -> None:
     apply_change_set(store, change_set("k", 0, create("n1")))
     turns = 30

@@ -27,6 +27,8 @@ from tasks.providers.embedder import EmbeddingIdentity
 from tasks.rules.cosine import compare_vectors
 from tasks.semantic_pairs import SemanticPairs, find_semantic_pairs
 
+pytestmark = pytest.mark.slow
+
 PLAIN = IDENTITY.model_copy(update={"normalisation": "none"})
 Json = dict[str, Any]
 Triple = tuple[str, str, float]
