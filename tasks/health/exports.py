@@ -87,27 +87,16 @@ def export_health(
     They are written once more if something was erased meanwhile: an erasure removes those that are
     there after it took its rows, so only what is read before and written later could stay.
     """
+    about = {"run_id": run_id, "taken_at": format_instant(snapshot.taken_at)}
     while True:
         with store.read() as reader:
             before, targets = count_erasures(reader), list_namespaces(reader)
-        sizes = _write_all(store, policy, snapshot, targets, now, run_id)
+        tables = _list_tables(store, policy, snapshot, targets, now, run_id)
+        marked = ((name, table.replace_schema_metadata(about)) for name, table in tables)
+        sizes = write_exports(store.path, marked, run_id=run_id)
         with store.read() as reader:
             if count_erasures(reader) == before:
                 return sizes
-
-
-def _write_all(  # noqa: PLR0913, PLR0917 - what an export knows
-    store: Store,
-    policy: HealthPolicy,
-    snapshot: Snapshot,
-    targets: Sequence[StoredNamespace],
-    now: datetime,
-    run_id: str,
-) -> dict[str, int]:
-    about = {"run_id": run_id, "taken_at": format_instant(snapshot.taken_at)}
-    tables = _list_tables(store, policy, snapshot, targets, now, run_id)
-    marked = ((name, table.replace_schema_metadata(about)) for name, table in tables)
-    return write_exports(store.path, marked, run_id=run_id)
 
 
 def _list_tables(  # noqa: PLR0913, PLR0917 - what an export knows
