@@ -16,7 +16,13 @@ from urllib.request import Request, urlopen
 
 from helpers.children import ROOT
 
-_PROGRAM = "from deployments.cli import main; main()"
+# Ctrl-C works in it, too, where the tests run in the background and ignore it.
+_PROGRAM = """
+import signal
+from deployments.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
 _LONGEST_WAIT_S = 120.0
 _UNAVAILABLE = 503
 _ENDS = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
