@@ -15,6 +15,8 @@ from tasks.consolidate.by_hand import MergeRefusedError, merge_memories
 from tasks.limits import SafetyLimits
 from tasks.policies import SweepPolicy
 
+pytestmark = pytest.mark.slow
+
 TEXT = "Run nightly ledger export checks after schema changes."
 WORDS = "alpha bravo charlie delta echo foxtrot golf"
 DRIFTED = f"{WORDS} hotel india"
@@ -109,7 +111,6 @@ def test_edges_to_others_move_with_a_merge_and_back(keeper: Keeper) -> None:
     assert read_all(keeper) == before
 
 
-@pytest.mark.slow
 def test_losers_of_a_large_cluster_all_merge_and_all_come_back(keeper: Keeper) -> None:
     keeper.add(*(record(f"m{number:03}", content=TEXT) for number in range(300)))
     before = read_all(keeper)

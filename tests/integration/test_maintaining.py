@@ -35,6 +35,8 @@ from tasks.report import RunResult
 from tasks.requests import JobRequest, OnBatch
 from tasks.writing import add_memory
 
+pytestmark = pytest.mark.slow
+
 ALL = SafetyLimits(max_fraction=1.0)
 NOW = datetime(2026, 9, 30, tzinfo=UTC)
 LEASES = "SELECT job FROM leases ORDER BY job"

@@ -37,6 +37,8 @@ from tasks.session_binding import (
     resume_session,
 )
 
+pytestmark = pytest.mark.slow
+
 OTHER = Namespace(tenant="t", principal="p", scope="other")
 
 
