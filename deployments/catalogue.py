@@ -35,7 +35,7 @@ from pydantic import BaseModel
 
 from storage.runs import Mode
 from tasks.rules.slots import Interval
-from tasks.schedules import SHIPPED, SWITCHED_OFF, Timing, begins_on, list_timings
+from tasks.schedules import SHIPPED, Timing, begins_on, list_timings
 
 TAG = "memtend"
 # A second run of a deployment is cancelled, not queued: after a pause one run catches up (P33).
@@ -56,11 +56,6 @@ class Row:
     def cron(self) -> str | None:
         """The shipped schedule (UTC); None: it has none."""
         return SHIPPED.get(self.job)
-
-    @property
-    def is_switched_on(self) -> bool:
-        """How the shipped schedule begins; from then on it is as the operator leaves it."""
-        return self.cron is not None and self.job not in SWITCHED_OFF
 
     @property
     def slug(self) -> str:
@@ -165,15 +160,13 @@ def list_switches(client: SyncPrefectClient, name: str) -> dict[str, bool]:
 def _build(row: Row, name: str, scheduled_mode: Mode, timing: Timing | None) -> RunnerDeployment:
     flow = load_flow(row)
     # Without `active` the server keeps what an operator switched off (P30).
-    schedules = [
-        DeploymentScheduleCreate(
-            schedule=_schedule(one),
-            slug=row.slug,
-            parameters=choose_scheduled(row, scheduled_mode),
+    schedules = []
+    if timing is not None:
+        said = choose_scheduled(row, scheduled_mode)
+        schedule = _schedule(timing)
+        schedules.append(
+            DeploymentScheduleCreate(schedule=schedule, slug=row.slug, parameters=said)
         )
-        for one in (timing,)
-        if one is not None
-    ]
     return RunnerDeployment.from_flow(
         flow,
         name,

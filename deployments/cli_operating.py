@@ -82,8 +82,8 @@ def doctor(
 
 
 def _check_job(job: str | None) -> None:
-    if job not in {None, MAINTAIN}:
-        find_any_job(str(job))
+    if job is not None and job != MAINTAIN:
+        find_any_job(job)
 
 
 def _list_checks(store: Store) -> list[tuple[str, Check]]:

@@ -32,8 +32,8 @@ _SCHEMA = pa.schema(
         ("applied_at", _INSTANT),
     ]
 )
-# Taken back, but what it brought is still there; and of whom that is, for an erasure.
-_KEEPING, _KEPT_FROM = "keeps_values", "kept_from"
+# Who was given back, although the canonical still has what it brought of them.
+_KEPT_FROM = "kept_from"
 _MARK_SCHEMA = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -78,7 +78,7 @@ class MergeReceipt:
     @property
     def keeps_values(self) -> bool:
         """Whether it was taken back, but the canonical kept the values that it brought."""
-        return _KEEPING in self.figures
+        return self.released_at is not None and _KEPT_FROM in self.figures
 
 
 def insert_receipts(
@@ -158,11 +158,8 @@ def release_losers(
     left = {name: each for name, each in receipt.losers.items() if name not in released}
     figures = dict(receipt.figures)
     was_kept = figures.pop(_KEPT_FROM, [])
-    figures.pop(_KEEPING, None)
     if keeps_values:
         figures[_KEPT_FROM] = sorted({*was_kept, *released})
-        if not left:
-            figures[_KEEPING] = True
     params: dict[str, object] = {"receipt_id": receipt.receipt_id, "losers": encode_json(left)}
     params |= {"figures": encode_json(figures), "released_at": None if left else clock}
     writer.execute(_SQL["release_losers"], params)

@@ -32,7 +32,7 @@ from storage.errors import StorageError
 from storage.runs import Mode
 from storage.settings import Settings
 from tasks.maintaining import GUARDED
-from tasks.schedules import SHIPPED, read_timings
+from tasks.schedules import SHIPPED, begins_on, read_timings
 
 ROOT = Path(__file__).parents[1]
 BUILT = {one.flow_name: one for one in build_deployments("test", "plan")}
@@ -57,7 +57,7 @@ def test_table_of_deployments() -> None:
             row.cron,
             choose_parameters(row).get("mode"),
             choose_scheduled(row, "plan").get("mode", row.mode) if row.cron else None,
-            row.is_switched_on,
+            row.cron is not None and begins_on(row.job, {}),
         )
         for row in CATALOGUE
     }
@@ -160,7 +160,7 @@ def test_only_the_runs_of_a_fleets_stores_are_many_at_once() -> None:
 
 
 def test_no_two_schedules_begin_on_that_do_the_same() -> None:
-    on = {row.job for row in CATALOGUE if row.cron is not None and row.is_switched_on}
+    on = {row.job for row in CATALOGUE if row.cron is not None and begins_on(row.job, {})}
     assert "maintain" in on
     assert not on & {*GUARDED, "maintain_fleet"}
 
@@ -196,7 +196,7 @@ def describe(row: Row) -> dict[str, Any]:
         "cron": row.cron,
         "timezone": "UTC",
         "parameters": choose_scheduled(row, "plan"),
-    } | ({} if row.is_switched_on else {"active": False})
+    } | ({} if begins_on(row.job, {}) else {"active": False})
     limit = {"concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"}}
     return {
         "name": "pool",

@@ -49,7 +49,7 @@ WITH members AS (
                 AND l.canonical_id = r.canonical_id
                 AND l.position > r.position
                 AND l.released_at IS NOT NULL
-                AND (l.figures -> '$.keeps_values') IS NULL
+                AND (l.figures -> '$.kept_from') IS NULL
                 AND (l.figures ->> '$.former_revision')::BIGINT <= (r.figures ->> '$.former_revision')::BIGINT
         )
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import lancedb
 import pyarrow as pa
+from helpers.children import start_child
 from helpers.imports import write_lines
 from helpers.rows import NOW
 from helpers.runs import request_job, run_one
@@ -120,3 +121,10 @@ def find_bytes(path: Path, needles: Mapping[str, bytes]) -> dict[str, set[str]]:
 
 def _list_files(path: Path) -> Iterator[Path]:
     return (file for file in sorted(path.rglob("*")) if file.is_file())
+
+
+def kill_after_rows(store: Store, memory_id: str) -> list[str]:
+    """Let a process erase a memory, and kill it when the rows are gone; give what it said."""
+    with start_child("erase_memories", store.path, "rows", memory_id) as child:
+        child.signal()
+        return child.hear_all()

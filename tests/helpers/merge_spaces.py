@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from helpers.imports import write_lines
 from helpers.rows import NOW
 from helpers.runs import plan_id_of, request_job, run_one
-from helpers.vectors import Json
+from helpers.vectors import ONE_THREAD, Json, copy_store
 
 from storage import Store
 from storage.invariants import check_invariants
@@ -127,3 +128,11 @@ def list_lineages(records: dict[str, MemoryRecord]) -> dict[str, list[str]]:
         if sources:
             found[name] = [name, *sources]
     return found
+
+
+def make_shared_store(folder: Path) -> Store:
+    """Make an empty store for many namespaces."""
+    store = copy_store(folder / "store")
+    with store.write() as writer:
+        writer.run_script(ONE_THREAD)
+    return store

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from helpers.children import start_child
 from helpers.cli import run_here
-from helpers.erasures import fill, remember
+from helpers.erasures import fill, kill_after_rows, remember
 from helpers.rows import NOW
 
 from storage import Store
@@ -21,6 +20,12 @@ def filled(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sto
     lines = [remember("m1", TEXT, tags=["subject:u1"]), remember("m2", "a dog barks at night")]
     fill(store, tmp_path / "in.jsonl", *lines)
     return store
+
+
+def leave_unproved(store: Store) -> None:
+    kill_after_rows(store, "m1")
+    with store.write() as writer:
+        writer.execute(EXPIRE, {"at": NOW})
 
 
 @pytest.mark.usefixtures("filled")
@@ -60,11 +65,7 @@ def test_table_tells_the_proof_and_what_is_out_of_reach() -> None:
 
 
 def test_erasure_that_goes_on_after_a_kill_says_what_it_could_not_search(filled: Store) -> None:
-    with start_child("erase_memories", filled.path, "rows", "m1") as child:
-        child.signal()
-        child.hear_all()
-    with filled.write() as writer:
-        writer.execute(EXPIRE, {"at": NOW})
+    leave_unproved(filled)
     answer = run_here("--json", "erase", "m1")
     assert (answer.exit_code, answer.run["outcome"]) == (0, "applied")
     (said,) = answer.value["proofs"]
@@ -75,11 +76,7 @@ def test_erasure_that_goes_on_after_a_kill_says_what_it_could_not_search(filled:
 
 
 def test_second_erasure_after_a_kill_tells_both_apart(filled: Store) -> None:
-    with start_child("erase_memories", filled.path, "rows", "m1") as child:
-        child.signal()
-        child.hear_all()
-    with filled.write() as writer:
-        writer.execute(EXPIRE, {"at": NOW})
+    leave_unproved(filled)
     shown = run_here("erase", "m2")
     assert shown.exit_code == 0
     assert shown.out.count("1 memories erased, 0 rows left") == 2

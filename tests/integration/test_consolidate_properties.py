@@ -10,9 +10,15 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from helpers.merge_spaces import MergeSpace, kept_fields, list_lineages, open_space
+from helpers.merge_spaces import (
+    MergeSpace,
+    kept_fields,
+    list_lineages,
+    make_shared_store,
+    open_space,
+)
 from helpers.rows import NOW
-from helpers.vectors import ONE_THREAD, Json, copy_store
+from helpers.vectors import Json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,10 +146,7 @@ def edges_among(
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Give one store for many namespaces."""
-    store = copy_store(tmp_path_factory.mktemp("properties") / "store")
-    with store.write() as writer:
-        writer.run_script(ONE_THREAD)
-    return store
+    return make_shared_store(tmp_path_factory.mktemp("properties"))
 
 
 def fill(store: Store, lines: list[Json]) -> MergeSpace:

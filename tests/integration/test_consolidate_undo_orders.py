@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
-from helpers.merge_spaces import MergeSpace, kept_fields, open_space
+from helpers.merge_spaces import MergeSpace, kept_fields, make_shared_store, open_space
 from helpers.rows import NOW
-from helpers.vectors import ONE_THREAD, Json, copy_store
+from helpers.vectors import Json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +28,7 @@ Family = tuple[list[list[str]], list[Edge], list[str]]
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Give one store for many namespaces."""
-    store = copy_store(tmp_path_factory.mktemp("orders") / "store")
-    with store.write() as writer:
-        writer.run_script(ONE_THREAD)
-    return store
+    return make_shared_store(tmp_path_factory.mktemp("orders"))
 
 
 def describe_member(name: str) -> Json:

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from helpers.children import start_child
-from helpers.erasures import erase, export, fill, proof_of, refresh, remember
+from helpers.erasures import erase, export, fill, kill_after_rows, proof_of, refresh, remember
 from helpers.rows import NOW
 
 from storage import Store, StoreReader
@@ -112,9 +111,7 @@ def test_row_that_came_back_leaves_the_proof_open_until_it_is_taken(
     store: Store, tmp_path: Path
 ) -> None:
     fill(store, tmp_path / "in.jsonl", remember("m1", "the cat"), remember("m2", "the dog"))
-    with start_child("erase_memories", store.path, "rows", "m1") as child:
-        child.signal()
-        assert child.hear_all() == ["ready", "rows"]
+    assert kill_after_rows(store, "m1") == ["ready", "rows"]
     with store.write() as writer:
         writer.execute(ADD_EVENT, {"at": NOW})
     second = erase(store, "m2", now=LATER)
